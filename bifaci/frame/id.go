@@ -1,0 +1,65 @@
+package frame
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+)
+
+// ID is a message id or routing id: a 16-byte string or an unsigned integer, never equal to each other (spec/wire.md
+// 5.1). IDs are comparable and serve as map keys. The zero value is no id at all.
+type ID struct {
+	kind  idKind
+	bytes [16]byte // the uuid, or the integer big-endian in the last eight
+}
+
+type idKind uint8
+
+const (
+	idNone idKind = iota
+	idUUID
+	idUint
+)
+
+// UUIDFrom is the 16-byte form.
+func UUIDFrom(b [16]byte) ID { return ID{kind: idUUID, bytes: b} }
+
+// UintID is the integer form.
+func UintID(n uint64) ID {
+	id := ID{kind: idUint}
+	binary.BigEndian.PutUint64(id.bytes[8:], n)
+	return id
+}
+
+// NewUUID is a fresh random id, a version-4 uuid.
+func NewUUID() ID {
+	id := ID{kind: idUUID}
+	_, _ = rand.Read(id.bytes[:]) // never fails (crypto/rand documents it)
+	id.bytes[6] = id.bytes[6]&0x0f | 0x40
+	id.bytes[8] = id.bytes[8]&0x3f | 0x80
+	return id
+}
+
+// IsZero reports whether id is absent.
+func (id ID) IsZero() bool { return id.kind == idNone }
+
+// UUID returns the 16 bytes, and whether id has that form.
+func (id ID) UUID() ([16]byte, bool) { return id.bytes, id.kind == idUUID }
+
+// Uint returns the integer, and whether id has that form.
+func (id ID) Uint() (uint64, bool) { return binary.BigEndian.Uint64(id.bytes[8:]), id.kind == idUint }
+
+// String is the textual uuid (8-4-4-4-12), the decimal integer, or "none".
+func (id ID) String() string {
+	switch id.kind {
+	case idUUID:
+		h := hex.EncodeToString(id.bytes[:])
+		return fmt.Sprintf("%s-%s-%s-%s-%s", h[:8], h[8:12], h[12:16], h[16:20], h[20:])
+	case idUint:
+		n, _ := id.Uint()
+		return strconv.FormatUint(n, 10)
+	}
+	return "none"
+}

@@ -35,7 +35,7 @@ func Compare(ref, hyp string) (errors, words int) {
 // Words splits text into words as a listener hears them: letter case and punctuation do not count, an apostrophe
 // inside a word does ("don't", also in its typographic form), a hyphen separates ("cold-hearted" is two words).
 func Words(text string) []string {
-	text = strings.ToLower(strings.ReplaceAll(text, "\u2019", ""))
+	text = strings.ToLower(strings.ReplaceAll(text, "\u2019", "'"))
 	words := strings.FieldsFunc(text, func(r rune) bool {
 		return r != '\'' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
 	})

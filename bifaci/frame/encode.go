@@ -102,62 +102,68 @@ func appendFrame(dst []byte, f *Frame, payloadLen int, inline bool) (out []byte,
 	b[i+1], b[i+2] = byte(KeyVersion), Version
 	b[i+3], b[i+4] = byte(KeyType), byte(f.Type)
 	b[i+5] = byte(KeyID)
-	i = putID(b, i+6, f.ID)
+	i = putID(b, i+6, &f.ID)
 	b[i] = byte(KeySeq)
 	i = putHead(b, i+1, majorUint, f.Seq)
 
 	outside := 0 // payload bytes that are counted and not written
-	for rest := has; rest != 0; rest &= rest - 1 {
-		k := Key(bits.TrailingZeros32(uint32(rest)))
-		b[i] = byte(k)
-		i++
-		switch k {
-		case KeyContentType:
-			i = putStr(b, i, majorText, f.ContentType)
-		case KeyMeta:
-			if len(f.Meta) == 0 {
-				b[i] = majorMap
-				i++
-			} else {
-				i += copy(b[i:], f.Meta)
-			}
-		case KeyPayload:
-			i = putHead(b, i, majorBytes, uint64(payloadLen))
-			cut = base + i
-			if inline {
-				i += copy(b[i:], f.Payload)
-			} else {
-				outside = payloadLen
-			}
-		case KeyLen:
-			i = putHead(b, i, majorUint, f.Len)
-		case KeyOffset:
-			i = putHead(b, i, majorUint, f.Offset)
-		case KeyEOF:
-			i = putBool(b, i, f.EOF)
-		case KeyCap:
-			i = putStr(b, i, majorText, f.Cap)
-		case KeyStreamID:
-			i = putStr(b, i, majorText, f.StreamID)
-		case KeyMediaURN:
-			i = putStr(b, i, majorText, f.MediaURN)
-		case KeyRoutingID:
-			i = putID(b, i, f.Routing)
-		case KeyChunkIndex:
-			i = putHead(b, i, majorUint, f.ChunkIndex)
-		case KeyChunkCount:
-			i = putHead(b, i, majorUint, f.ChunkCount)
-		case KeyChecksum:
-			i = putHead(b, i, majorUint, f.Checksum)
-		case KeyIsSequence:
-			i = putBool(b, i, f.IsSequence)
-		case KeyForceKill:
-			i = putBool(b, i, f.ForceKill)
-		case KeyCredit:
-			i = putHead(b, i, majorUint, f.Credit)
-		case KeyUnbounded:
-			i = putBool(b, i, f.Unbounded)
+	// One test per key beats a loop over the set: the tests of a flow's frames are predicted, an indirect jump is not.
+	if has.Has(KeyContentType) {
+		i = putStr(b, i, KeyContentType, f.ContentType)
+	}
+	if has.Has(KeyMeta) {
+		b[i], b[i+1] = byte(KeyMeta), majorMap // which stays when there is nothing to copy
+		i += 1 + max(1, copy(b[i+1:], f.Meta))
+	}
+	if has.Has(KeyPayload) {
+		b[i] = byte(KeyPayload)
+		i = putHead(b, i+1, majorBytes, uint64(payloadLen))
+		cut = base + i
+		if inline {
+			i += copy(b[i:], f.Payload)
+		} else {
+			outside = payloadLen
 		}
+	}
+	if has&legacyKeys != 0 {
+		i = putLegacy(b, i, f, has)
+	}
+	if has.Has(KeyEOF) {
+		i = putBool(b, i, KeyEOF, f.EOF)
+	}
+	if has.Has(KeyCap) {
+		i = putStr(b, i, KeyCap, f.Cap)
+	}
+	if has.Has(KeyStreamID) {
+		i = putStr(b, i, KeyStreamID, f.StreamID)
+	}
+	if has.Has(KeyMediaURN) {
+		i = putStr(b, i, KeyMediaURN, f.MediaURN)
+	}
+	if has.Has(KeyRoutingID) {
+		b[i] = byte(KeyRoutingID)
+		i = putID(b, i+1, &f.Routing)
+	}
+	if has.Has(KeyChunkIndex) {
+		i = putUintEntry(b, i, KeyChunkIndex, f.ChunkIndex)
+	}
+	if has.Has(KeyChunkCount) {
+		i = putUintEntry(b, i, KeyChunkCount, f.ChunkCount)
+	}
+	if has.Has(KeyChecksum) {
+		i = putUintEntry(b, i, KeyChecksum, f.Checksum)
+	}
+	if has.Has(KeyIsSequence) {
+		i = putBool(b, i, KeyIsSequence, f.IsSequence)
+	}
+	if has.Has(KeyForceKill) {
+		i = putBool(b, i, KeyForceKill, f.ForceKill)
+	}
+	if has.Has(KeyCredit) {
+		i = putUintEntry(b, i, KeyCredit, f.Credit)
+	}
+	if has.Has(KeyUnbounded) {
+		i = putBool(b, i, KeyUnbounded, f.Unbounded)
 	}
 	binary.BigEndian.PutUint32(b, uint32(i-PrefixSize+outside))
 	return dst[:base+i], cut
@@ -170,47 +176,67 @@ func putHead(b []byte, i int, major byte, n uint64) int {
 		b[i] = major | byte(n)
 		return i + 1
 	}
-	return putWideHead(b[i:], i, major, n)
+	return putWideHead(b, i, major, n)
 }
 
 func putWideHead(b []byte, i int, major byte, n uint64) int {
+	at := b[i:]
 	switch {
 	case n <= 0xff:
-		b[0], b[1] = major|infoOne, byte(n)
+		at[0], at[1] = major|infoOne, byte(n)
 		return i + 2
 	case n <= 0xffff:
-		b[0] = major | infoTwo
-		binary.BigEndian.PutUint16(b[1:], uint16(n))
+		at[0] = major | infoTwo
+		binary.BigEndian.PutUint16(at[1:], uint16(n))
 		return i + 3
 	case n <= 0xffff_ffff:
-		b[0] = major | infoFour
-		binary.BigEndian.PutUint32(b[1:], uint32(n))
+		at[0] = major | infoFour
+		binary.BigEndian.PutUint32(at[1:], uint32(n))
 		return i + 5
 	}
-	b[0] = major | infoEight
-	binary.BigEndian.PutUint64(b[1:], n)
+	at[0] = major | infoEight
+	binary.BigEndian.PutUint64(at[1:], n)
 	return i + 9
 }
 
-func putStr(b []byte, i int, major byte, s []byte) int {
-	i = putHead(b, i, major, uint64(len(s)))
+func putUintEntry(b []byte, i int, key Key, n uint64) int {
+	b[i] = byte(key)
+	return putHead(b, i+1, majorUint, n)
+}
+
+func putStr(b []byte, i int, key Key, s []byte) int {
+	b[i] = byte(key)
+	i = putHead(b, i+1, majorText, uint64(len(s)))
 	return i + copy(b[i:], s)
 }
 
-func putID(b []byte, i int, id ID) int {
+func putID(b []byte, i int, id *ID) int {
 	if id.kind == idUUID {
 		b[i] = majorBytes | 16
-		copy(b[i+1:], id.bytes[:])
+		*(*[16]byte)(b[i+1:]) = id.bytes
 		return i + 17
 	}
 	n, _ := id.Uint()
 	return putHead(b, i, majorUint, n)
 }
 
-func putBool(b []byte, i int, v bool) int {
-	b[i] = byteFalse
+func putBool(b []byte, i int, key Key, v bool) int {
+	b[i], b[i+1] = byte(key), byteFalse
 	if v {
-		b[i] = byteTrue
+		b[i+1] = byteTrue
 	}
-	return i + 1
+	return i + 2
+}
+
+// legacyKeys are emitted by old helpers of other implementations only.
+const legacyKeys Keys = 1<<KeyLen | 1<<KeyOffset
+
+func putLegacy(b []byte, i int, f *Frame, has Keys) int {
+	if has.Has(KeyLen) {
+		i = putUintEntry(b, i, KeyLen, f.Len)
+	}
+	if has.Has(KeyOffset) {
+		i = putUintEntry(b, i, KeyOffset, f.Offset)
+	}
+	return i
 }

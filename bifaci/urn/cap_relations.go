@@ -5,11 +5,17 @@ package urn
 // symmetric and not transitive.
 func (c Cap) IsDispatchable(request Cap) bool { return serves(&c, &request) }
 
-// serves is IsDispatchable without copies. Tags come first: they tell most caps apart.
+// serves is IsDispatchable without copies. Whatever is cheap comes first: among many caps nearly all are turned down by
+// the keys that one side demands and the other does not.
 func serves(p, r *Cap) bool {
-	return (r.effect == EffectAny || p.effect == r.effect) &&
-		satisfies(&p.y, &r.y) &&
-		(r.in.set.open() || conforms(&r.in.set, &p.in.set)) &&
+	anyIn := r.in.set.open()
+	switch {
+	case r.effect != EffectAny && p.effect != r.effect,
+		p.y.lacks(&r.y), p.out.set.lacks(&r.out.set), !anyIn && r.in.set.lacks(&p.in.set):
+		return false
+	}
+	return satisfies(&p.y, &r.y) &&
+		(anyIn || conforms(&r.in.set, &p.in.set)) &&
 		conforms(&p.out.set, &r.out.set)
 }
 

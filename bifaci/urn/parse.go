@@ -85,13 +85,16 @@ func scan(text string, body int, dst []tag) ([]tag, *ParseError) {
 			}
 		}
 		if isRepeated(t.key, dst[first:], seen) {
-			return nil, fault(DuplicateKey, at, "key %q stands here for the second time", t.key)
+			return nil, fault(DuplicateKey, at, "key %s stands here for the second time", quoted(t.key))
 		}
 		if isNumeric(t.key) {
-			return nil, fault(NumericKey, at, "key %q has digits only; add a letter", t.key)
+			return nil, fault(NumericKey, at, "key %s has digits only; add a letter", quoted(t.key))
 		}
 		if seen != nil {
 			seen[t.key] = struct{}{}
+		}
+		if dst == nil {
+			dst = make([]tag, 0, min(1+strings.Count(text[at:], ";"), fewTags))
 		}
 		dst = append(dst, t)
 		at = next
@@ -135,7 +138,7 @@ func scanTag(text string, at int) (t tag, next int, err *ParseError) {
 	}
 	if at < len(text) && isQualifier(rune(text[at])) {
 		if qualifier != 0 {
-			return tag{}, 0, fault(InvalidCharacter, at, "key %q has two of the marks ? and !", key)
+			return tag{}, 0, fault(InvalidCharacter, at, "key %s has two of the marks ? and !", quoted(key))
 		}
 		qualifier = text[at]
 		at++
@@ -144,7 +147,8 @@ func scanTag(text string, at int) (t tag, next int, err *ParseError) {
 		return tag{key: key, form: bareForm(qualifier)}, at, nil
 	}
 	if text[at] != '=' {
-		return tag{}, 0, fault(InvalidCharacter, at, "%q after key %q; only \"=\" or \";\" can follow", runeAt(text, at), key)
+		return tag{}, 0, fault(InvalidCharacter, at, "%q after key %s; only \"=\" or \";\" can follow",
+			shown(text, at), quoted(key))
 	}
 	equals := at
 	value, at, err := scanValue(text, at+1, key)
@@ -157,7 +161,7 @@ func scanTag(text string, at int) (t tag, next int, err *ParseError) {
 		form, value = qualifiedForm(qualifier), stored
 	}
 	if kind, why := checkRestriction(form, value); kind != "" {
-		return tag{}, 0, fault(kind, equals, "key %q: %s", key, why)
+		return tag{}, 0, fault(kind, equals, "key %s: %s", quoted(key), why)
 	}
 	return tag{key: key, value: value, form: form}, at, nil
 }
@@ -205,14 +209,14 @@ func checkRestriction(form Form, value string) (kind Reason, why string) {
 func scanKey(text string, at int) (key string, next int, err *ParseError) {
 	next = at
 	for next < len(text) {
-		r, size := utf8.DecodeRuneInString(text[next:])
+		r, size := runeAt(text, next)
 		if !isKeyRune(r) {
 			break
 		}
 		next += size
 	}
 	if next == at {
-		return "", 0, fault(InvalidCharacter, at, "%q where a key should begin", runeAt(text, at))
+		return "", 0, fault(InvalidCharacter, at, "%q where a key should begin", shown(text, at))
 	}
 	return strings.ToLower(text[at:next]), next, nil
 }
@@ -220,16 +224,16 @@ func scanKey(text string, at int) (key string, next int, err *ParseError) {
 // scanValue reads the value that begins at text[at], behind "=".
 func scanValue(text string, at int, key string) (value string, next int, err *ParseError) {
 	if at == len(text) || text[at] == ';' {
-		return "", 0, fault(EmptyTagComponent, at, "no value for key %q after \"=\"", key)
+		return "", 0, fault(EmptyTagComponent, at, "no value for key %s after \"=\"", quoted(key))
 	}
 	if text[at] == '"' {
 		return scanQuoted(text, at, key)
 	}
 	next = at
 	for next < len(text) && text[next] != ';' {
-		r, size := utf8.DecodeRuneInString(text[next:])
+		r, size := runeAt(text, next)
 		if !isValueRune(r) {
-			return "", 0, fault(InvalidCharacter, next, "%q in the value of key %q; put the value in quotes", r, key)
+			return "", 0, fault(InvalidCharacter, next, "%q in the value of key %s; put the value in quotes", r, quoted(key))
 		}
 		next += size
 	}
@@ -245,17 +249,17 @@ func scanQuoted(text string, at int, key string) (value string, next int, err *P
 		}
 		escapes = true
 		if next++; next < len(text) && text[next] != '"' && text[next] != '\\' {
-			return "", 0, fault(InvalidEscapeSequence, next-1, `\%c in the value of key %q; only \" and \\ are escapes`,
-				runeAt(text, next), key)
+			return "", 0, fault(InvalidEscapeSequence, next-1, `\%c in the value of key %s; only \" and \\ are escapes`,
+				shown(text, next), quoted(key))
 		}
 	}
 	if next >= len(text) {
-		return "", 0, fault(UnterminatedQuote, at, "no closing quote for the value of key %q", key)
+		return "", 0, fault(UnterminatedQuote, at, "no closing quote for the value of key %s", quoted(key))
 	}
 	value = text[at+1 : next]
 	if next++; next < len(text) && text[next] != ';' {
-		return "", 0, fault(InvalidCharacter, next, "%q after the closing quote of key %q; only \";\" can follow",
-			runeAt(text, next), key)
+		return "", 0, fault(InvalidCharacter, next, "%q after the closing quote of key %s; only \";\" can follow",
+			shown(text, next), quoted(key))
 	}
 	if escapes {
 		value = unescape(value)
@@ -275,8 +279,17 @@ func unescape(value string) string {
 	return string(plain)
 }
 
-func runeAt(text string, at int) rune {
-	r, _ := utf8.DecodeRuneInString(text[at:])
+// runeAt decodes the character at text[at]; nearly always it is one byte.
+func runeAt(text string, at int) (r rune, size int) {
+	if text[at] < utf8.RuneSelf {
+		return rune(text[at]), 1
+	}
+	return utf8.DecodeRuneInString(text[at:])
+}
+
+// shown gives the character at text[at] for an error message.
+func shown(text string, at int) rune {
+	r, _ := runeAt(text, at)
 	return r
 }
 
@@ -310,14 +323,14 @@ func newTag(key, stored string) (tag, *ParseError) {
 		return tag{}, fault(InvalidCharacter, 0, "key %s has a character that keys cannot have", quoted(key))
 	}
 	if !utf8.ValidString(stored) {
-		return tag{}, fault(InvalidCharacter, 0, "the value of key %q is not UTF-8", lower)
+		return tag{}, fault(InvalidCharacter, 0, "the value of key %s is not UTF-8", quoted(lower))
 	}
 	form, value := restriction(stored)
 	if kind, why := checkRestriction(form, value); kind != "" {
-		return tag{}, fault(kind, 0, "key %q: %s", lower, why)
+		return tag{}, fault(kind, 0, "key %s: %s", quoted(lower), why)
 	}
 	if isNumeric(lower) {
-		return tag{}, fault(NumericKey, 0, "key %q has digits only; add a letter", lower)
+		return tag{}, fault(NumericKey, 0, "key %s has digits only; add a letter", quoted(lower))
 	}
 	return tag{key: lower, value: value, form: form}, nil
 }

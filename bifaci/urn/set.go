@@ -83,6 +83,10 @@ func (s *set) without(key string) set {
 	return newSet(slices.DeleteFunc(slices.Clone(s.tags), func(t tag) bool { return t.key == key }))
 }
 
+// lacks reports that b demands a key that s does not demand, so that s neither conforms to b nor satisfies it. It may
+// overlook one, as keys share bits.
+func (s *set) lacks(b *set) bool { return b.required&^s.required != 0 }
+
 // conforms is a ⪯ b: inside for every key, where a key that a lacks is anything.
 func conforms(a, b *set) bool { return within(a, b, tag{form: Any}) }
 
@@ -91,7 +95,7 @@ func satisfies(a, b *set) bool { return within(a, b, tag{form: Absent}) }
 
 // within walks both sorted lists once. Keys that only a has need no look: everything is inside "missing".
 func within(a, b *set, missing tag) bool {
-	if b.required&^a.required != 0 { // b demands a key that a does not demand; no form of a fits that
+	if a.lacks(b) {
 		return false
 	}
 	rest := a.tags

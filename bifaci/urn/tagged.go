@@ -71,7 +71,7 @@ func setFromMap(tags map[string]string) (set, *ParseError) {
 			return set{}, err
 		}
 		if _, ok := seen[t.key]; ok {
-			return set{}, fault(DuplicateKey, 0, "key %q is given in two spellings", t.key)
+			return set{}, fault(DuplicateKey, 0, "key %s is given in two spellings", quoted(t.key))
 		}
 		seen[t.key] = struct{}{}
 		list = append(list, t)

@@ -40,6 +40,7 @@ func (s *Scanner) Feed(p []byte) (n int, done bool, err error) {
 			n += int(step)
 			s.pos += int(step)
 			if s.skip -= step; s.skip == 0 && s.complete() {
+				s.pos, s.inItem = 0, false
 				return n, true, nil
 			}
 			continue

@@ -6,9 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"iter"
 	"math"
 	"math/rand/v2"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -196,7 +196,7 @@ type gapAt struct {
 }
 
 // decodeAll collects the blocks.
-func decodeAll(blocks func(func(engine.Block, error) bool)) (decoded, error) {
+func decodeAll(blocks iter.Seq2[engine.Block, error]) (decoded, error) {
 	var d decoded
 	for b, err := range blocks {
 		if err != nil {
@@ -228,8 +228,7 @@ func feedWAV(w *WAV, p []byte, size int) ([]byte, error) {
 }
 
 // resampleAll runs in through a new resampler in pieces of size samples.
-func resampleAll(t testing.TB, from, to int, in []float32, size int) []float32 {
-	t.Helper()
+func resampleAll(t require.TestingT, from, to int, in []float32, size int) []float32 {
 	var out []float32
 	emit := func(s []float32) error {
 		out = append(out, s...)

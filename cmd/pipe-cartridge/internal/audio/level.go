@@ -4,7 +4,8 @@ import "math"
 
 // Parts of the measure of loudness.
 const (
-	emphasis     = 0.9   // of the filter y[n] = x[n] − emphasis·x[n−1], which takes hum and rumble away
+	blocking     = 0.95  // of the filter b[n] = x[n] − x[n−1] + blocking·b[n−1], which takes hum and rumble away
+	emphasis     = 0.9   // of the filter y[n] = b[n] − emphasis·b[n−1], which makes the noise of rooms even
 	smoothFrames = 3     // that a level is the mean of
 	silenceDB    = -120. // of digital silence
 )
@@ -12,6 +13,7 @@ const (
 // leveller measures how loud frames are, in dB of full scale.
 type leveller struct {
 	last   float64               // sample
+	high   float64               // the same without its lowest frequencies
 	powers [smoothFrames]float64 // of the last frames
 	frames int                   // seen, up to smoothFrames
 }
@@ -22,8 +24,9 @@ func (l *leveller) reset() { *l = leveller{} }
 func (l *leveller) next(frame []float32) float64 {
 	var sum float64
 	for _, x := range frame {
-		y := float64(x) - emphasis*l.last
-		l.last = float64(x)
+		high := float64(x) - l.last + blocking*l.high
+		y := high - emphasis*l.high
+		l.last, l.high = float64(x), high
 		sum += y * y
 	}
 	copy(l.powers[1:], l.powers[:])

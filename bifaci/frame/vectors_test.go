@@ -31,15 +31,18 @@ func (v vector) wire(t testing.TB) []byte {
 	return b
 }
 
-func vectors(t testing.TB) []vector {
+func vectors(t testing.TB) (all []vector) {
+	readVectors(t, &all)
+	require.Greater(t, len(all), 250)
+	return all
+}
+
+func readVectors(t testing.TB, to any) {
 	raw, err := os.ReadFile("../../test/vectors/frames.json")
 	require.NoError(t, err)
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	var all []vector
-	require.NoError(t, d.Decode(&all))
-	require.Greater(t, len(all), 250)
-	return all
+	require.NoError(t, d.Decode(to))
 }
 
 func validVectors(t testing.TB) (valid []vector) {

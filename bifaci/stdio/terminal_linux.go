@@ -1,0 +1,5 @@
+package stdio
+
+import "syscall"
+
+const getTermios = syscall.TCGETS

@@ -31,6 +31,11 @@ func Claim() (*Link, error) {
 }
 
 func claim(undo *cleanup) (*Link, error) {
+	for fd := stdinFD; fd <= stderrFD; fd++ { // a duplicate would take the place of one that is closed
+		if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0); errno != 0 {
+			return nil, fmt.Errorf("descriptor %d: %w", fd, errno)
+		}
+	}
 	// Everything that can be refused for want of descriptors comes first.
 	savedIn, err := duplicate(stdinFD)
 	if err != nil {

@@ -3,7 +3,11 @@
 package stdio
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"os"
 	"syscall"
 	"testing"
 
@@ -22,5 +26,28 @@ func TestIdleProcess(t *testing.T) {
 		state, err := child.Wait()
 		require.NoError(t, err)
 		assert.Equal(t, "exit status 7", state.String(), "%s", readText(t, child.Stderr))
+	})
+}
+
+// playNoErrors has closed its standard error before it claims.
+func playNoErrors() int {
+	if err := os.Stderr.Close(); err != nil {
+		return 90
+	}
+	link, err := Claim()
+	if link != nil || !errors.Is(err, syscall.EBADF) {
+		return 91
+	}
+	fmt.Print(err)
+	return 0
+}
+
+func TestClaimRefused(t *testing.T) {
+	t.Run("R-2.20 nowhere to point standard output at", func(t *testing.T) {
+		var out bytes.Buffer
+		cmd := self(t, "no errors")
+		cmd.Stdout = &out
+		require.NoError(t, cmd.Run())
+		assert.Equal(t, "claim standard descriptors: descriptor 2: bad file descriptor", out.String())
 	})
 }

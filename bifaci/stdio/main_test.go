@@ -21,7 +21,7 @@ const deadline = time.Minute
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childVariable); role != "" {
-		os.Exit(childRoles[role]())
+		os.Exit(childRoles()[role]())
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -2,25 +2,29 @@ package stdio
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 )
 
-// childRoles are what the test binary plays when it is started as a child; the result is its exit status. The roles
-// that claim their descriptors are in files of their systems.
-var childRoles = map[string]func() int{
-	"exit 3":   func() int { return 3 },
-	"echo":     playEcho,
-	"forever":  playForever,
-	"family":   playFamily,
-	"orphans":  playOrphans,
-	"print":    playPrint,
-	"idle":     playIdle,
-	"restore":  playRestore,
-	"stray":    playStray,
-	"drain":    playDrain,
-	"no input": playNoInput,
+// childRoles are what the test binary plays when it is started as a child; the result is its exit status.
+func childRoles() map[string]func() int {
+	roles := map[string]func() int{
+		"exit 3":   func() int { return 3 },
+		"echo":     playEcho,
+		"forever":  playForever,
+		"family":   playFamily,
+		"orphans":  playOrphans,
+		"print":    playPrint,
+		"idle":     playIdle,
+		"restore":  playRestore,
+		"stray":    playStray,
+		"drain":    playDrain,
+		"no input": playNoInput,
+	}
+	maps.Copy(roles, systemRoles())
+	return roles
 }
 
 // fail says on standard error why a role cannot be played on.

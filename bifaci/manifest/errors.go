@@ -76,13 +76,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // [*Error] gives the first.
 type Problems []*Error
 
-// Error is one line, however many there are.
+// Error is one line, however many there are, with | between them.
 func (p Problems) Error() string {
 	texts := make([]string, len(p))
 	for i, e := range p {
 		texts[i] = e.Error()
 	}
-	return strings.Join(texts, "; ")
+	return strings.Join(texts, " | ")
 }
 
 // Unwrap gives the faults one by one to errors.Is and errors.As.

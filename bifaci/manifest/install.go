@@ -64,6 +64,9 @@ func ParseInstall(b []byte) (*Install, error) {
 	}
 	required("installed_at", CodeField, func(s string) (err error) {
 		r.InstalledAt, err = time.Parse(installTime, s)
+		if err == nil && s != r.InstalledAt.Format(installTime) { // Parse lets fractions of a second pass
+			return fmt.Errorf("%q is not a time in UTC to the second, like 2026-04-12T10:00:00Z", s)
+		}
 		return err
 	})
 	if raw, ok := o.require("registry_url", "a string or null"); ok && !isNull(raw) {

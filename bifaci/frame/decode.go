@@ -1,6 +1,9 @@
 package frame
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // Decode reads one frame body, the bytes behind the length prefix, into f, which is overwritten as a whole. It is
 // strict as spec/wire.md 2.2 tells: every byte is accounted for, keys are checked for type and duplicates, meta is
@@ -218,12 +221,7 @@ func describe(b []byte, at int) string {
 
 // missingField names the lowest of the keys that should be there.
 func missingField(missing Keys) *SyntaxError {
-	for k := KeyVersion; k <= KeyUnbounded; k++ {
-		if missing.Has(k) {
-			return keyError(TokenMissingField, k, Nowhere, "it must be there")
-		}
-	}
-	return keyError(TokenMissingField, KeyVersion, Nowhere, "it must be there")
+	return keyError(TokenMissingField, Key(bits.TrailingZeros32(uint32(missing))), Nowhere, "it must be there")
 }
 
 // PrefixLen judges the length prefix of a frame: the size of its body in bytes, at most maxFrame and never above

@@ -101,7 +101,12 @@ func findDuplicate(b []byte, begin int) *SyntaxError {
 			break
 		}
 	}
-	slices.SortStableFunc(keys, func(x, y keyPlace) int { return x.compare(y.mapKey) })
+	slices.SortFunc(keys, func(x, y keyPlace) int {
+		if order := x.compare(y.mapKey); order != 0 {
+			return order
+		}
+		return cmp.Compare(x.at, y.at) // so that the error names the second one
+	})
 	for n := 1; n < len(keys); n++ {
 		if keys[n-1].compare(keys[n].mapKey) == 0 {
 			return duplicate(keys[n].mapKey, keys[n].at)

@@ -168,7 +168,6 @@ func TestF13_HostileBodies(t *testing.T) {
 func TestHostileMapsCostLittle(t *testing.T) {
 	const n = 300_000
 	body := unhex(t, "a5 0006 0107 0205 0300 05 a1 61 6b ba 000493e0")
-	require.EqualValues(t, 300_000, 0x493e0)
 	for i := range n {
 		k := uint32(n - i)
 		body = append(body, 0x1a, byte(k>>24), byte(k>>16), byte(k>>8), byte(k), 0)
@@ -181,7 +180,7 @@ func TestHostileMapsCostLittle(t *testing.T) {
 	select {
 	case err := <-done:
 		assert.NoError(t, err)
-	case <-time.After(time.Minute): // by comparison of all pairs it takes an hour
+	case <-time.After(time.Minute): // by comparing each with all before it, it takes minutes
 		t.Fatal("the duplicate search does not end")
 	}
 	body[len(body)-2] = byte(n & 0xff) // the last key becomes the first

@@ -46,7 +46,7 @@ func (r *Reader) read() error {
 	case err == io.EOF:
 		return io.EOF
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return truncatedf(TokenTruncatedPrefix, "input ended after %d of the %d bytes of a length prefix", n, PrefixSize)
+		return TruncatedPrefix(n)
 	case err != nil:
 		return fmt.Errorf("read frame prefix: %w", err)
 	}
@@ -77,7 +77,7 @@ func (r *Reader) fill(size int) error {
 		r.buf = r.buf[:have+n]
 		switch {
 		case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
-			return truncatedf(TokenTruncatedBody, "input ended after %d of the %d bytes of a frame body", have+n, size)
+			return TruncatedBody(have+n, size)
 		case err != nil:
 			return fmt.Errorf("read frame body: %w", err)
 		}

@@ -12,34 +12,52 @@ const (
 	ShapeMap
 )
 
-// Split takes one well-formed CBOR item apart: the content of a byte string or of text, the encoded elements of an array, the
-// entries of a map, each as the encoded array [key, value]. content and array elements alias enc.
+// Split takes one CBOR item apart: the content of a byte string or of text, the encoded elements of an array, the entries
+// of a map, each as the encoded array [key, value]. content and array elements alias enc. What is malformed, or not
+// exactly one item, is ShapeOther.
 func Split(enc []byte) (shape Shape, content []byte, elements [][]byte) {
 	h, at := readHead(enc, 0)
 	if at < 0 || h.info == infoIndef {
 		return ShapeOther, nil, nil
 	}
 	switch h.major {
-	case majorBytes:
-		return ShapeBytes, enc[at:], nil
-	case majorText:
+	case majorBytes, majorText:
+		if h.arg != uint64(len(enc)-at) {
+			return ShapeOther, nil, nil
+		}
+		if h.major == majorBytes {
+			return ShapeBytes, enc[at:], nil
+		}
 		return ShapeText, enc[at:], nil
 	case majorArray:
-		for at < len(enc) {
+		for range h.arg {
 			next := skipItem(enc, at)
+			if next < 0 {
+				return ShapeOther, nil, nil
+			}
 			elements = append(elements, enc[at:next:next])
 			at = next
 		}
-		return ShapeArray, nil, elements
+		shape = ShapeArray
 	case majorMap:
-		for at < len(enc) {
-			next := skipItem(enc, skipItem(enc, at))
-			entry := make([]byte, 0, 1+next-at)
-			entry = append(entry, majorArray|2)
+		for range h.arg {
+			next := skipItem(enc, at) // behind the key
+			if next >= 0 {
+				next = skipItem(enc, next)
+			}
+			if next < 0 {
+				return ShapeOther, nil, nil
+			}
+			entry := append(make([]byte, 0, 1+next-at), majorArray|2)
 			elements = append(elements, append(entry, enc[at:next]...))
 			at = next
 		}
-		return ShapeMap, nil, elements
+		shape = ShapeMap
+	default:
+		return ShapeOther, nil, nil
 	}
-	return ShapeOther, nil, nil
+	if at != len(enc) {
+		return ShapeOther, nil, nil
+	}
+	return shape, nil, elements
 }

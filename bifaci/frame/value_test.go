@@ -1,6 +1,7 @@
 package frame_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"math"
 	"strings"
@@ -107,26 +108,27 @@ func TestAppendValueErrors(t *testing.T) {
 // Bits of floats: ours must be the smallest that keeps the value, for every 16-bit float and around each.
 func TestFloatsTakeTheSmallestWidth(t *testing.T) {
 	check := func(f float64) {
-		want, err := coreMode.Marshal(f)
-		require.NoError(t, err)
-		got, err := frame.AppendValue(nil, f)
-		require.NoError(t, err)
-		if string(want) != string(got) {
-			require.Equal(t, hex.EncodeToString(want), hex.EncodeToString(got), "%v", f)
+		want, err1 := coreMode.Marshal(f)
+		got, err2 := frame.AppendValue(nil, f)
+		if err1 != nil || err2 != nil || !bytes.Equal(want, got) {
+			t.Fatalf("%v: %x (%v), want %x (%v)", f, got, err2, want, err1)
 		}
 	}
 	for h := range 1 << 16 {
 		raw := []byte{0xf9, byte(h >> 8), byte(h)}
 		var want float64
-		require.NoError(t, cbor.Unmarshal(raw, &want))
-		v, err := frame.DecodeValue(raw)
-		require.NoError(t, err)
-		got := v.(float64)
+		err1 := cbor.Unmarshal(raw, &want)
+		v, err2 := frame.DecodeValue(raw)
+		got, ok := v.(float64)
+		if err1 != nil || err2 != nil || !ok || math.IsNaN(want) != math.IsNaN(got) {
+			t.Fatalf("%04x: %v (%v), want %v (%v)", h, v, err2, want, err1)
+		}
 		if math.IsNaN(want) {
-			require.True(t, math.IsNaN(got))
 			continue
 		}
-		require.Equal(t, math.Float64bits(want), math.Float64bits(got), "%04x", h)
+		if math.Float64bits(want) != math.Float64bits(got) {
+			t.Fatalf("%04x: %v, want %v", h, got, want)
+		}
 		check(got)
 		check(math.Nextafter(got, math.Inf(1)))
 		check(float64(math.Nextafter32(float32(got), float32(math.Inf(1)))))
@@ -254,5 +256,32 @@ func TestDecodeMetaErrors(t *testing.T) {
 	} {
 		_, err := frame.DecodeMeta(unhex(t, c.raw))
 		assert.Equal(t, c.token, frame.TokenOf(err), c.raw)
+	}
+}
+
+func TestSplit(t *testing.T) {
+	parts := func(hexes ...string) (list [][]byte) {
+		for _, h := range hexes {
+			list = append(list, unhex(t, h))
+		}
+		return list
+	}
+	for _, c := range []struct {
+		item     string
+		shape    frame.Shape
+		content  string
+		elements [][]byte
+	}{
+		{"40", frame.ShapeBytes, "", nil}, {"43 010203", frame.ShapeBytes, "010203", nil}, {"62 6162", frame.ShapeText, "6162", nil},
+		{"80", frame.ShapeArray, "", nil}, {"83 01 82 02 03 6161", frame.ShapeArray, "", parts("01", "820203", "6161")},
+		{"a0", frame.ShapeMap, "", nil}, {"a2 6161 01 02 80", frame.ShapeMap, "", parts("82616101", "820280")},
+		{"00", frame.ShapeOther, "", nil}, {"c1 00", frame.ShapeOther, "", nil}, {"9f ff", frame.ShapeOther, "", nil}, {"5f ff", frame.ShapeOther, "", nil},
+		{"", frame.ShapeOther, "", nil}, {"43 0102", frame.ShapeOther, "", nil}, {"82 01", frame.ShapeOther, "", nil}, {"a1 01", frame.ShapeOther, "", nil}, {"a1", frame.ShapeOther, "", nil},
+		{"81 01 02", frame.ShapeOther, "", nil}, {"41 01 02", frame.ShapeOther, "", nil}, {"9b 8000000000000000 00", frame.ShapeOther, "", nil}, {"bb 8000000000000000 00 00", frame.ShapeOther, "", nil},
+	} {
+		shape, content, elements := frame.Split(unhex(t, c.item))
+		assert.Equal(t, c.shape, shape, c.item)
+		assert.Equal(t, c.content, hex.EncodeToString(content), c.item)
+		assert.Equal(t, c.elements, elements, c.item)
 	}
 }

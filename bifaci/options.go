@@ -1,0 +1,77 @@
+package bifaci
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pipe-cartridge/pipe/bifaci/frame"
+)
+
+// Defaults of the options.
+const (
+	defaultMaxItemSize       = 256 << 20 // bytes, R-6.29
+	defaultMaxStreams        = 256
+	defaultKeepaliveInterval = 5 * time.Second
+)
+
+type options struct {
+	limits         frame.Limits
+	log            *slog.Logger
+	shutdownGrace  time.Duration
+	maxStreams     int
+	maxItemSize    int64
+	maxQueued      int
+	reorder        bool
+	ageFlush       bool
+	contractChecks bool
+	keepalive      time.Duration
+}
+
+func defaultOptions() options {
+	return options{
+		limits:      frame.DefaultLimits(),
+		log:         slog.New(slog.DiscardHandler),
+		maxStreams:  defaultMaxStreams,
+		maxItemSize: defaultMaxItemSize,
+		keepalive:   defaultKeepaliveInterval,
+	}
+}
+
+// Option changes one setting of a [Cartridge].
+type Option func(*options)
+
+// WithLimits sets the limits that the cartridge proposes in its HELLO. The default is [frame.DefaultLimits].
+func WithLimits(l frame.Limits) Option { return func(o *options) { o.limits = l } }
+
+// WithLogger sends the runtime's own messages to log; nothing is logged per frame above debug. The default is silence.
+func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// WithShutdownGrace bounds the wait for handlers at the end of the link: after d their contexts are cancelled, after
+// another d Serve returns an error although a handler still runs. The default, 0, waits without bound.
+func WithShutdownGrace(d time.Duration) Option { return func(o *options) { o.shutdownGrace = d } }
+
+// WithMaxStreamsPerRequest bounds the input streams of one request. The default is 256.
+func WithMaxStreamsPerRequest(n int) Option { return func(o *options) { o.maxStreams = n } }
+
+// WithMaxItemSize bounds one item of a sequence stream, in bytes. The default is 256 MiB; 0 means no bound.
+func WithMaxItemSize(n int64) Option { return func(o *options) { o.maxItemSize = n } }
+
+// WithMaxQueued bounds how many requests wait in line; one more is answered QUEUE_FULL. The default, 0, means no bound.
+func WithMaxQueued(n int) Option { return func(o *options) { o.maxQueued = n } }
+
+// WithReorder puts the reorder stage between decode and route, for transports that may change the order of frames
+// . It is off by default: a pipe is ordered.
+func WithReorder(on bool) Option { return func(o *options) { o.reorder = on } }
+
+// WithAgeFlush sends coalesced bytes 20 ms after the oldest of them was written, without waiting for a next write.
+func WithAgeFlush(on bool) Option { return func(o *options) { o.ageFlush = on } }
+
+// WithContractChecks refuses an output start that breaks the cap's output definition, instead of reporting it.
+func WithContractChecks(on bool) Option { return func(o *options) { o.contractChecks = on } }
+
+// WithKeepaliveInterval sets how often RunWithKeepalive reports progress. The default is 5 s.
+func WithKeepaliveInterval(d time.Duration) Option { return func(o *options) { o.keepalive = d } }
+
+// withoutCancel keeps ctx's values and drops its end, which the link watches once for all requests.
+func withoutCancel(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

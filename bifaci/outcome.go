@@ -1,0 +1,217 @@
+package bifaci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/pipe-cartridge/pipe/bifaci/failure"
+	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/stages"
+)
+
+// maxStack is how much of a panic's stack goes into its LOG, bytes.
+const maxStack = 8 << 10
+
+// poison fails a request because the other side broke the protocol.
+func (l *link) poison(w *wireRequest, fault *failure.Failure) {
+	l.end(w, &outcome{failure: fault}, fault)
+}
+
+// end stops a request for the given outcome, unless its end was decided before: the first of handler result, cancel and
+// violation stands. A waiting request is answered at once; of a running one the context ends, its input and its
+// credit waits fail with cause, and the terminal follows when the handler has returned. It never waits.
+func (l *link) end(w *wireRequest, o *outcome, cause error) {
+	w.mu.Lock()
+	if w.outcome != nil {
+		w.mu.Unlock()
+		return
+	}
+	w.outcome = o
+	w.mu.Unlock()
+	w.stopped.Store(true)
+
+	l.mu.Lock()
+	waiting := w.waiting
+	if waiting {
+		w.waiting = false
+		w.ended.Store(true)
+		l.pools.CancelWaiting(&w.slot)
+	}
+	l.mu.Unlock()
+
+	w.stop(cause)
+	w.recv.Fail(cause)
+	w.gates.CloseAll(cause)
+	if !waiting {
+		return
+	}
+	if b, err := l.lanes.Own(); err != nil {
+		l.lanes.Lost(frame.TypeErr)
+	} else {
+		err := b.Put(&w.flow, l.errFrame(b.Frame(frame.TypeErr), o.failure), nil)
+		b.EndOwn(1)
+		if err != nil {
+			l.c.opts.log.Error("an ERR could not be sent", "error", err)
+		}
+	}
+	l.mu.Lock()
+	start := l.forget(w)
+	l.mu.Unlock()
+	l.start(start)
+}
+
+// serve is a request's goroutine: it runs the handler, then writes the terminal and frees the slot. Whatever the handler does,
+// one terminal leaves the process and the slot is freed once.
+func (w *wireRequest) serve() {
+	var err error
+	returned := false
+	defer func() {
+		if !returned {
+			err = w.panicked(recover())
+		}
+		w.conclude(err)
+	}()
+	err = w.perform()
+	returned = true
+}
+
+// perform calls the handler; a factory is called after those of the requests admitted before.
+func (w *wireRequest) perform() error {
+	if w.stopped.Load() { // between its admission and now; the factory is not called
+		w.factoryDone()
+		return context.Cause(w.ctx)
+	}
+	if w.route.err != nil {
+		w.factoryDone()
+		return failure.Newf(failure.HandlerError, failure.Internal, "the response media of %s cannot be told: %w", w.route.cap, w.route.err)
+	}
+	if w.handler.fn != nil {
+		return w.handler.fn(w.ctx, &w.Request)
+	}
+	op, err := w.makeOp()
+	if err != nil {
+		return err
+	}
+	var wet WetContext
+	wet.Set(WetKeyRequest, &w.Request)
+	return op.Perform(w.ctx, new(DryContext), &wet)
+}
+
+// makeOp calls the factory in order of admission.
+func (w *wireRequest) makeOp() (Op, error) {
+	defer w.factoryDone()
+	if w.before != nil {
+		<-w.before
+		w.before = nil
+	}
+	op := w.handler.factory()
+	if op == nil {
+		return nil, fmt.Errorf("the factory of %s returned nil", w.route.pattern)
+	}
+	return op, nil
+}
+
+func (w *wireRequest) factoryDone() {
+	if w.started != nil {
+		if w.before != nil {
+			<-w.before
+		}
+		close(w.started)
+		w.started = nil
+	}
+}
+
+// panicked makes a failure of a panic, or of runtime.Goexit, and logs its stack.
+func (w *wireRequest) panicked(v any) error {
+	what := fmt.Sprintf("panic: %v", v)
+	if v == nil {
+		what = "panic: the handler called runtime.Goexit"
+	}
+	stack := debug.Stack()
+	if len(stack) > maxStack {
+		stack = stack[:maxStack]
+	}
+	rec := frame.LogRecord{Level: "error", Class: failure.Internal, Message: what + "\n" + validText(string(stack))}
+	if err := w.log(context.WithoutCancel(w.ctx), rec); err != nil {
+		w.link.c.opts.log.Debug("the stack of a panic could not be sent", "error", err)
+	}
+	return errors.New(what)
+}
+
+// conclude ends the request with the handler's result, or with what was decided before it returned.
+func (w *wireRequest) conclude(result error) {
+	l := w.link
+	w.recv.Discard()
+	if result == nil {
+		// Closing is still the handler's work: it waits for credit, and a cancel ends it.
+		if err := w.sender.CloseWith(w.ctx, w.success); err != nil {
+			result = err
+		}
+	}
+	if result != nil {
+		w.fail(result)
+	}
+	l.mu.Lock()
+	w.ended.Store(true)
+	start := l.forget(w)
+	l.mu.Unlock()
+	w.gates.CloseAll(ErrClosed)
+	w.stop(context.Canceled)
+	l.start(start)
+}
+
+// success fills in END, when nothing stopped the request before. It is called under the lanes' lock.
+func (w *wireRequest) success(f *frame.Frame) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.outcome != nil {
+		return false
+	}
+	w.outcome = new(outcome)
+	w.ended.Store(true)
+	f.EOF, f.Meta = true, frame.AppendEndMeta(nil, w.progress, w.message)
+	f.Has = f.Has.With(frame.KeyEOF).With(frame.KeyMeta)
+	return true
+}
+
+// fail writes the ERR: of the outcome decided before, or of the handler's error.
+func (w *wireRequest) fail(result error) {
+	w.mu.Lock()
+	if w.outcome == nil {
+		w.outcome = &outcome{failure: failure.From(result)}
+	}
+	o := w.outcome
+	w.mu.Unlock()
+	if o.failure == nil {
+		return // END is on its way
+	}
+	w.gates.CloseAll(o.failure) // releases data calls that goroutines of the handler still make
+	err := w.sender.Abort(context.WithoutCancel(w.ctx), o.streamEnd, func(f *frame.Frame) bool {
+		w.ended.Store(true)
+		w.link.errFrame(f, o.failure)
+		return true
+	})
+	if err != nil {
+		w.link.lanes.Lost(frame.TypeErr)
+	}
+}
+
+// fitting cuts a message that would make its frame exceed maxFrame, on a character border and with a mark.
+func fitting(f *failure.Failure, maxFrame int) *failure.Failure {
+	const mark = " … (cut)"
+	room := min(maxFrame, frame.MaxBody) - 256 - len(f.Code) - len(f.ArgURN)
+	if len(f.Message) <= room {
+		return f
+	}
+	g := *f
+	n := max(0, min(room-len(mark), len(f.Message)))
+	for n > 0 && f.Message[n]&0xc0 == 0x80 {
+		n--
+	}
+	g.Message = f.Message[:n] + mark
+	return &g
+}
+
+var _ stages.Terminal = (*wireRequest)(nil).success

@@ -1,0 +1,304 @@
+package bifaci
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pipe-cartridge/pipe/bifaci/failure"
+	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/bifaci/stats"
+	"github.com/pipe-cartridge/pipe/bifaci/urn"
+	"github.com/pipe-cartridge/pipe/stages"
+)
+
+// dispatch makes the loop's turn for one frame, on the reader's goroutine. It never waits. block, when not nil, holds
+// the frame's body. An error is fatal for the link.
+func (l *link) dispatch(f *frame.Frame, block *stages.Block) error {
+	if f.Type == frame.TypeChunk {
+		if w := l.routed(f); w != nil {
+			l.fault(w, f.Type, w.recv.Chunk(f, block))
+			return nil
+		}
+		block.Release()
+		return nil
+	}
+	defer block.Release() // nothing else keeps what aliases the body
+	switch f.Type {
+	case frame.TypeReq:
+		l.request(f)
+	case frame.TypeStreamStart:
+		if w := l.routed(f); w != nil {
+			l.fault(w, f.Type, w.recv.Start(f))
+		}
+	case frame.TypeStreamEnd:
+		if w := l.routed(f); w != nil {
+			l.fault(w, f.Type, w.recv.StreamEnd(f))
+		}
+	case frame.TypeEnd, frame.TypeErr:
+		l.bodyEnd(f)
+	case frame.TypeCredit:
+		l.grant(f)
+	case frame.TypeCancel:
+		l.cancelled(f)
+	case frame.TypeLog, frame.TypeCloseStream:
+		l.ignored(f)
+	case frame.TypePolicy:
+		p, err := f.Policy()
+		if err != nil {
+			return fmt.Errorf("policy: %w", err)
+		}
+		l.live.Store(&p)
+	case frame.TypeHello:
+		l.refuse(f.ID, frame.ID{}, failure.New(failure.ProtocolError, failure.Internal, "a second hello"))
+	case frame.TypeHeartbeat:
+		l.turn() // answered by the reader already; a raised capacity admits
+	default:
+		return fmt.Errorf("a %s frame has no place on the link to a cartridge", f.Type)
+	}
+	return nil
+}
+
+// turn admits who can go.
+func (l *link) turn() {
+	l.mu.Lock()
+	start := l.admitted()
+	l.mu.Unlock()
+	l.start(start)
+}
+
+// find looks a request up; w is nil when the id is over or unknown, and then the frame has been counted.
+func (l *link) find(f *frame.Frame) *wireRequest {
+	l.mu.Lock()
+	w := l.requests[f.ID]
+	if w != nil && !w.ended.Load() {
+		l.mu.Unlock()
+		return w
+	}
+	recent := w != nil || l.recent.Contains(f.ID)
+	l.mu.Unlock()
+	if recent {
+		l.Straggler(f.Type)
+		l.c.opts.log.Debug("straggler", "type", f.Type.String(), "rid", f.ID.String())
+	} else {
+		l.drop(stats.NoRoute, f.Type)
+		l.c.opts.log.Warn("frame of an unknown request", "type", f.Type.String(), "rid", f.ID.String())
+	}
+	return nil
+}
+
+// routed finds the request that a data frame goes to: one in state Q or R. In state X the frame is a drop, in E it poisons
+//
+func (l *link) routed(f *frame.Frame) *wireRequest {
+	w := l.find(f)
+	switch {
+	case w == nil:
+		return nil
+	case w.stopped.Load():
+		l.drop(stats.Cancelled, f.Type)
+		return nil
+	case w.bodyEnd.Load():
+		l.poison(w, protocolError("%s after the end of the body", f.Type))
+		return nil
+	}
+	return w
+}
+
+// fault poisons a request that broke a rule.
+func (l *link) fault(w *wireRequest, t frame.Type, fault *failure.Failure) {
+	if fault == nil {
+		return
+	}
+	if fault.Code == failure.CreditViolation {
+		l.drop(stats.CreditViolation, t)
+	}
+	l.poison(w, fault)
+}
+
+func protocolError(format string, args ...any) *failure.Failure {
+	return failure.Newf(failure.ProtocolError, failure.Internal, format, args...)
+}
+
+// request takes a REQ: the checks of in their order, then admission.
+func (l *link) request(f *frame.Frame) {
+	l.mu.Lock()
+	if w := l.requests[f.ID]; w != nil && !w.ended.Load() {
+		l.mu.Unlock()
+		l.poison(w, protocolError("a second REQ with the id of a live request"))
+		return
+	}
+	ending := l.ending
+	l.mu.Unlock()
+	rt, refusal := l.resolve(f)
+	switch {
+	case refusal != nil:
+	case ending != nil:
+		refusal = ending
+	case f.Has.Has(frame.KeyPayload) && len(f.Payload) > 0:
+		refusal = protocolError("a REQ carries no data, and this one has a payload of %d bytes", len(f.Payload))
+	}
+	if refusal == nil {
+		refusal = l.arrive(f, rt)
+	}
+	if refusal != nil {
+		l.refuse(f.ID, f.Routing, refusal)
+		l.mu.Lock()
+		l.recent.Add(f.ID) // what follows of its body straggles
+		l.mu.Unlock()
+	}
+}
+
+// resolve finds the handler of a REQ: cap present, policy gate, lookup.
+func (l *link) resolve(f *frame.Frame) (*route, *failure.Failure) {
+	if !f.Has.Has(frame.KeyCap) {
+		return nil, failure.New(failure.InvalidRequest, failure.Internal, "a REQ without a cap")
+	}
+	if l.live.Load() == nil && !isIdentity(string(f.Cap)) {
+		return nil, failure.New(failure.ProtocolViolation, failure.Internal, "a REQ for "+string(f.Cap)+" before the first POLICY")
+	}
+	if rt := l.routes[string(f.Cap)]; rt != nil {
+		return rt, nil
+	}
+	name := string(f.Cap)
+	i, ok, err := l.index.Lookup(name)
+	if err != nil || !ok {
+		no := failure.New(failure.NoHandler, failure.Environment, "No handler registered for cap: "+name)
+		no.Err = err
+		return nil, no
+	}
+	rt := &route{cap: name, pattern: l.handlers[i].pattern.String(), handler: i}
+	rt.media, rt.err = urn.ResponseMedia(name)
+	rt.def = l.c.definition(rt.pattern)
+	if len(l.routes) >= maxRoutes {
+		clear(l.routes)
+	}
+	l.routes[name] = rt
+	return rt, nil
+}
+
+// isIdentity reports whether a cap URN is equivalent to cap:effect=none.
+func isIdentity(name string) bool {
+	if name == urn.Identity {
+		return true
+	}
+	c, err := urn.ParseCap(name)
+	return err == nil && c.String() == urn.Identity
+}
+
+// arrive puts a request into the table and admits it, or puts it in line.
+func (l *link) arrive(f *frame.Frame, rt *route) *failure.Failure {
+	w := l.newRequest(f.ID, f.Routing, rt)
+	l.mu.Lock()
+	got, err := l.pools.Arrive(rt.handler, &w.slot)
+	if err != nil {
+		l.mu.Unlock()
+		w.stop(err)
+		return failure.From(err)
+	}
+	if limit := uint64(max(0, l.c.opts.maxQueued)); limit > 0 && l.pools.Waiting() > limit {
+		l.pools.CancelWaiting(&w.slot)
+		l.mu.Unlock()
+		full := failure.Newf(failure.QueueFull, failure.Resource, "%d requests wait already", limit)
+		w.stop(full)
+		return full
+	}
+	l.requests[f.ID] = w
+	l.active++
+	if got.Admitted {
+		l.order(w)
+		l.mu.Unlock()
+		go w.serve() // ends with the handler; finish waits until the table is empty
+		return nil
+	}
+	w.waiting = true
+	w.recv.Wait()
+	// Under the lock, so that no admission can put its dequeued notice in front.
+	l.notice(w, frame.LogRecord{Level: "queued", Class: failure.Internal,
+		Message: fmt.Sprintf("Request queued (position %d on pool '%s')", got.Position, got.Blocking)},
+		frame.Meta{"queue_position": got.Position, "blocking_pool": got.Blocking})
+	l.mu.Unlock()
+	return nil
+}
+
+func (l *link) newRequest(id, routing frame.ID, rt *route) *wireRequest {
+	w := &wireRequest{link: l, handler: &l.handlers[rt.handler], progress: 1}
+	w.env, w.route, w.wire = l, rt, w
+	w.ctx, w.stop = context.WithCancelCause(l.ctx)
+	w.flow.Init(id, routing)
+	w.slot.Owner = w
+	w.recv.Init(&l.stages, &w.flow, frame.CreditRequest, func(f *failure.Failure) { l.poison(w, f) })
+	if w.handler.merged {
+		w.recv.Merge()
+	}
+	w.sender.Init(&l.stages, &w.flow, frame.NewUUID().String(), rt.media, w.flushGrants)
+	if err := w.gates.Register(w.sender.ID(), w.sender.Gate()); err != nil {
+		panic(err) // a fresh router takes its first gate
+	}
+	w.input.src = wirePackage{w}
+	w.out.sink, w.out.ctx = wireSink{&w.sender, w}, w.ctx
+	w.out.check = w.contract(rt)
+	return w
+}
+
+// bodyEnd takes END or ERR of a request's body.
+func (l *link) bodyEnd(f *frame.Frame) {
+	w := l.find(f)
+	switch {
+	case w == nil:
+		return
+	case w.stopped.Load():
+		return
+	case w.bodyEnd.Load():
+		l.Straggler(f.Type)
+		return
+	}
+	if f.Type == frame.TypeEnd {
+		if fault := w.recv.End(); fault != nil {
+			l.poison(w, fault)
+			return
+		}
+	} else {
+		remote, err := f.Failure()
+		if err != nil {
+			l.poison(w, protocolError("the ERR of the body: %w", err))
+			return
+		}
+		w.recv.Close(&failure.Remote{Failure: *remote})
+	}
+	w.bodyEnd.Store(true)
+}
+
+// grant takes a CREDIT.
+func (l *link) grant(f *frame.Frame) {
+	dir, ok := f.CreditDirection()
+	if !ok {
+		l.drop(stats.NoRoute, f.Type)
+		return
+	}
+	w := l.find(f)
+	if w == nil || w.stopped.Load() || dir != frame.CreditResponse {
+		return
+	}
+	var stream []byte
+	if f.Has.Has(frame.KeyStreamID) {
+		stream = f.StreamID
+	}
+	w.gates.Grant(stream, f.Credit)
+}
+
+// cancelled takes a CANCEL (section 8.1).
+func (l *link) cancelled(f *frame.Frame) {
+	w := l.find(f)
+	if w == nil {
+		return
+	}
+	reason := f.CancelReason()
+	reason.ForceKill = false
+	l.end(w, &outcome{failure: reason.Terminal(), streamEnd: true}, &failure.CancelledError{Reason: reason})
+}
+
+// ignored takes a LOG of a request that this side serves, and a CLOSE_STREAM that finds no open feed.
+func (l *link) ignored(f *frame.Frame) {
+	if w := l.find(f); w != nil && f.Type == frame.TypeCloseStream {
+		l.c.opts.log.Info("close_stream finds no open feed", "rid", f.ID.String())
+	}
+}

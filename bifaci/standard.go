@@ -1,0 +1,144 @@
+package bifaci
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pipe-cartridge/pipe/bifaci/urn"
+)
+
+// The standard handlers that every cartridge serves.
+type (
+	// IdentityOp copies every input value to the output, in order, on a scalar stream.
+	IdentityOp struct{}
+	// DiscardOp consumes everything and answers nothing.
+	DiscardOp struct{}
+	// AdapterSelectionOp is the default adapter selection: no match.
+	AdapterSelectionOp struct{}
+)
+
+// registerStandard registers the standard handlers; an author's own registration replaces one.
+func (c *Cartridge) registerStandard() error {
+	return errors.Join(
+		c.register(urn.Identity, handler{fn: identity}),
+		c.register(urn.Discard, handler{fn: discard}),
+		c.register(urn.AdapterSelection, handler{fn: discard}),
+	)
+}
+
+// Metadata implements [Op].
+func (IdentityOp) Metadata() OpMetadata {
+	return OpMetadata{Name: "identity", Description: "copies its input to its output"}
+}
+
+// Perform implements [Op].
+func (IdentityOp) Perform(ctx context.Context, _ *DryContext, wet *WetContext) error {
+	return performFunc(ctx, wet, identity)
+}
+
+// Metadata implements [Op].
+func (DiscardOp) Metadata() OpMetadata {
+	return OpMetadata{Name: "discard", Description: "consumes its input"}
+}
+
+// Perform implements [Op].
+func (DiscardOp) Perform(ctx context.Context, _ *DryContext, wet *WetContext) error {
+	return performFunc(ctx, wet, discard)
+}
+
+// Metadata implements [Op].
+func (AdapterSelectionOp) Metadata() OpMetadata {
+	return OpMetadata{Name: "adapter-selection", Description: "selects no adapter"}
+}
+
+// Perform implements [Op].
+func (AdapterSelectionOp) Perform(ctx context.Context, _ *DryContext, wet *WetContext) error {
+	return performFunc(ctx, wet, discard)
+}
+
+func performFunc(ctx context.Context, wet *WetContext, fn Handler) error {
+	r, err := WetGet[*Request](wet, WetKeyRequest)
+	if err != nil {
+		return err
+	}
+	return fn(ctx, r)
+}
+
+// identity is the handler of cap:effect=none. It runs in constant memory: every piece is sent on before the next is read, and
+// scalar pieces go as they came.
+func identity(ctx context.Context, r *Request) error {
+	input, err := r.TakeInput()
+	if err != nil {
+		return err
+	}
+	out, started := r.Output(), false
+	for s, err := range input.All(ctx) {
+		if err != nil {
+			return err
+		}
+		if !started {
+			started = true
+			if err := out.Start(WithMeta(s.Meta())); err != nil {
+				return err
+			}
+		}
+		if err := copyStream(ctx, out, s); err != nil {
+			return err
+		}
+	}
+	if !started {
+		return out.Start()
+	}
+	return nil
+}
+
+// copyStream copies the values of s to the scalar stream out.
+func copyStream(ctx context.Context, out *OutputStream, s *InputStream) error {
+	if !s.IsSequence() {
+		for p, err := range s.Pieces(ctx) {
+			if errors.Is(err, errNoPieces) {
+				break // not from the wire: item by item below
+			}
+			if err != nil {
+				return err
+			}
+			if err := out.Forward(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	for it, err := range s.Items(ctx) {
+		if err != nil {
+			return err
+		}
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		if err := out.EmitCBOR(ctx, v); err != nil {
+			return err
+		}
+		it.Release()
+	}
+	return nil
+}
+
+// discard consumes and credits everything and answers with END only.
+func discard(ctx context.Context, r *Request) error {
+	input, err := r.TakeInput()
+	if err != nil {
+		return err
+	}
+	for s, err := range input.All(ctx) {
+		if err != nil {
+			return err
+		}
+		for it, err := range s.Items(ctx) {
+			if err != nil {
+				return err
+			}
+			it.Release()
+		}
+	}
+	return nil
+}

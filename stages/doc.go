@@ -1,0 +1,13 @@
+// Package stages holds the stages that frames pass between a pipe and a handler, each usable alone between two
+// channels and fused by the runtime where neighbours never wait:
+//
+//	decode ▶ (reorder) ▶ route into a [Receiver] ▶ [Inbox] ▶ reassemble ▶ handler ▶ [Sender]: chunk ▶ gate ▶ [Lanes] ▶ encode
+//
+// A reader meets first [Decoder], which turns bytes into frames and decides who owns a payload; [Receiver], which holds
+// one direction of one request to the rules of spec/runtime.md 3.4 and gives its streams out as [Inbox] values; [Sender],
+// which cuts one outgoing stream into credited CHUNKs; and [Lanes], the bounded hand-off to the one [Lanes.Run] that writes.
+//
+// What may wait: Decoder for its input, Inbox.Next for a chunk, Sender for credit and room in the lane, Lanes.Run for the
+// output. Nothing that route calls (Receiver, Inbox.push, Lanes.Control, Lanes.Own) ever waits. Ends and errors travel downstream as
+// values, stopping travels upstream as a closed gate or an ended context.
+package stages

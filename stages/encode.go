@@ -1,0 +1,175 @@
+package stages
+
+import (
+	"io"
+)
+
+// Writer is where encoded frames go.
+type Writer interface{ io.Writer }
+
+// BuffersWriter is a Writer that writes several buffers with one system call, in order and completely.
+type BuffersWriter interface {
+	Writer
+	WriteBuffers(bufs [][]byte) (int64, error)
+}
+
+// Flusher is a Writer that holds bytes back until Flush.
+type Flusher interface{ Flush() error }
+
+// joinUnder is up to how many bytes a batch without large payloads is joined for a Writer that takes one buffer at a
+// time.
+const joinUnder = 64 << 10
+
+// Run writes what the lanes hold until Close was called and everything is written, or a write fails. It takes all there
+// is, control before data, writes it whole, and flushes when both lanes are empty. A failed write fails
+// every present and later send with wrap of that error. One goroutine calls it, once.
+func (l *Lanes) Run(fail func(error) error) error {
+	var ctl, data lane
+	var bufs [][]byte
+	for {
+		l.mu.Lock()
+		for l.ctl.frames == 0 && l.data.frames == 0 && len(l.deferred) == 0 {
+			if l.closing {
+				l.err = ErrLanesClosed
+				l.failWaiters()
+				l.mu.Unlock()
+				return l.flush(fail)
+			}
+			l.writing = false
+			l.mu.Unlock()
+			if err := l.flush(fail); err != nil {
+				return err
+			}
+			<-l.wake
+			l.mu.Lock()
+		}
+		for _, g := range l.deferred {
+			n := g.merged
+			g.merged = 0
+			g.encode(n)
+			l.ctl.own++
+		}
+		l.deferred = l.deferred[:0]
+		l.turn++
+		l.ctl, ctl = ctl, l.ctl
+		l.data, data = data, l.data
+		l.letIn()
+		l.mu.Unlock()
+
+		bufs = ctl.appendTo(bufs[:0])
+		bufs = data.appendTo(bufs)
+		err := l.write(bufs)
+		own := ctl.own + data.own
+		ctl.reset()
+		data.reset()
+		clear(bufs)
+		if err != nil {
+			return l.fail(fail(err))
+		}
+		if own > 0 {
+			l.mu.Lock()
+			l.own -= own
+			if l.ownFree != nil && l.own <= ownMaxFrames/2 {
+				close(l.ownFree)
+				l.ownFree = nil
+			}
+			l.mu.Unlock()
+		}
+	}
+}
+
+// flush flushes an output that buffers.
+func (l *Lanes) flush(fail func(error) error) error {
+	if f, ok := l.out.(Flusher); ok {
+		if err := f.Flush(); err != nil {
+			return l.fail(fail(err))
+		}
+	}
+	return nil
+}
+
+func (l *Lanes) write(bufs [][]byte) error {
+	if len(bufs) == 1 {
+		_, err := l.out.Write(bufs[0])
+		return err
+	}
+	if w, ok := l.out.(BuffersWriter); ok {
+		_, err := w.WriteBuffers(bufs)
+		return err
+	}
+	total := 0
+	for _, b := range bufs {
+		total += len(b)
+	}
+	if total <= joinUnder {
+		joined := make([]byte, 0, total)
+		for _, b := range bufs {
+			joined = append(joined, b...)
+		}
+		_, err := l.out.Write(joined)
+		return err
+	}
+	for _, b := range bufs {
+		if _, err := l.out.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail makes every present and later send fail with err and drops what the lanes hold.
+func (l *Lanes) fail(err error) error {
+	l.mu.Lock()
+	if l.err == nil || l.err == ErrLanesClosed {
+		l.err = err
+	}
+	l.ctl.reset()
+	l.data.reset()
+	l.own = 0
+	l.failWaiters()
+	l.mu.Unlock()
+	return err
+}
+
+// failWaiters lets every waiting sender see l.err; the lock is held.
+func (l *Lanes) failWaiters() {
+	for _, w := range l.queue {
+		if !w.done {
+			w.done = true
+			close(w.ready)
+		}
+	}
+	if l.ownFree != nil {
+		close(l.ownFree)
+		l.ownFree = nil
+	}
+}
+
+// appendTo lists the lane's bytes in wire order.
+func (ln *lane) appendTo(bufs [][]byte) [][]byte {
+	at := 0
+	for _, p := range ln.parts {
+		if p.at > at {
+			bufs = append(bufs, ln.buf[at:p.at])
+		}
+		bufs = append(bufs, p.payload)
+		at = p.at
+	}
+	if len(ln.buf) > at {
+		bufs = append(bufs, ln.buf[at:])
+	}
+	return bufs
+}
+
+// reset gives the blocks back and empties the lane for reuse.
+func (ln *lane) reset() {
+	for i := range ln.parts {
+		ln.parts[i].block.Release()
+		ln.parts[i] = part{}
+	}
+	buf, parts := ln.buf[:0], ln.parts[:0]
+	if cap(buf) > laneKeepBytes {
+		buf = nil
+	}
+	*ln = lane{buf: buf, parts: parts}
+}

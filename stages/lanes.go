@@ -1,0 +1,329 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pipe-cartridge/pipe/bifaci/frame"
+)
+
+// Bounds of the lanes (R-4.9, design).
+const (
+	laneMaxFrames  = 1024      // data lane, frames
+	laneMaxBytes   = 1 << 20   // data lane, bytes
+	ownMaxFrames   = 4096      // unwritten frames of the link's own making, at which its reader stops reading
+	laneKeepBytes  = 256 << 10 // a lane buffer above this is not kept for reuse, bytes
+	controlPerTurn = 1 << 20   // control bytes that may go before the data of one writev
+)
+
+// ErrLanesClosed is what every send gets after Close, when nothing failed.
+var ErrLanesClosed = errors.New("stages: lanes closed")
+
+// TooLargeError says that a frame does not fit the link's limits; nothing of it was written and the link goes on
+//
+type TooLargeError struct {
+	Type  frame.Type
+	Size  int // the encoded body, bytes
+	Limit int // bytes
+}
+
+// Error names type, size and limit.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%s frame of %d bytes exceeds max_frame %d", e.Type, e.Size, e.Limit)
+}
+
+// Counters is told about frames that are not written. Its methods are called under the lanes' lock and must not wait.
+type Counters interface {
+	Straggler(frame.Type)     // stopped by the terminal gate
+	ChannelClosed(frame.Type) // sent after the output failed
+}
+
+// Lanes is the hand-off to a link's one writer: a control lane for heartbeat replies, grants and refusals, and a bounded
+// data lane for everything else. The order of the data lane is the order on the wire, so seq and the
+// terminal gate are applied in the append. Safe for concurrent use; nothing that an append does under the lock waits.
+type Lanes struct {
+	out      Writer
+	counters Counters
+
+	mu       sync.Mutex
+	limit    int // largest encoded body, bytes
+	ctl      lane
+	data     lane
+	own      int // unwritten frames of the link's own making
+	ownFree  chan struct{}
+	queue    []*laneWaiter // senders waiting for room, in order
+	writing  bool          // the writer is awake, or has been woken
+	wake     chan struct{} // capacity 1; the writer waits here when both lanes are empty
+	closing  bool
+	err      error // set once: why nothing is written any more
+	scratch  frame.Frame
+	deferred []*Granter // grants that wait to be encoded, merged per stream
+	turn     uint32     // counts how often the writer has taken the lanes
+}
+
+type laneWaiter struct {
+	ready chan struct{} // closed when it is this waiter's turn or the lanes failed
+	done  bool
+}
+
+// lane is a run of encoded bytes with holes where large payloads belong.
+type lane struct {
+	buf    []byte
+	parts  []part
+	frames int
+	own    int // how many of frames count as the link's own
+	bytes  int // with the payloads of parts
+}
+
+// part is a payload by reference that belongs behind buf[:at].
+type part struct {
+	at      int
+	payload []byte
+	block   *Block
+}
+
+// NewLanes makes lanes that write to out, with frame bodies of at most maxFrame bytes. Call Run to start writing.
+func NewLanes(out Writer, maxFrame uint64, counters Counters) *Lanes {
+	l := &Lanes{out: out, counters: counters, wake: make(chan struct{}, 1)}
+	l.SetMaxFrame(maxFrame)
+	return l
+}
+
+// SetMaxFrame sets the largest frame body that is written, bytes.
+func (l *Lanes) SetMaxFrame(n uint64) {
+	l.mu.Lock()
+	l.limit = int(min(n, frame.MaxBody))
+	l.mu.Unlock()
+}
+
+// Batch is a run of frames being appended to the data lane; the lanes are locked from Begin to End, so a user encodes
+// and does nothing else in between.
+type Batch struct{ l *Lanes }
+
+// Begin waits until the data lane has room, in order of arrival, and starts a run. It ends early with the context's
+// cause, or with the writer's error. wait, when not nil, is called once before a wait (flush before block, R-10.21).
+// On a nil error the caller must call End.
+func (l *Lanes) Begin(ctx context.Context, wait func()) (Batch, error) {
+	l.mu.Lock()
+	if l.err == nil && (len(l.queue) > 0 || l.full()) {
+		if err := l.waitRoom(ctx, wait); err != nil {
+			return Batch{}, err
+		}
+	}
+	if l.err != nil {
+		err := l.err
+		l.mu.Unlock()
+		return Batch{}, err
+	}
+	return Batch{l}, nil
+}
+
+// Own starts a run that never waits: the link's own frames on the data lane (queued notices, ERR answers). It fails
+// only after the writer failed. On a nil error the caller must call End.
+func (l *Lanes) Own() (Batch, error) {
+	l.mu.Lock()
+	if l.err != nil {
+		err := l.err
+		l.mu.Unlock()
+		return Batch{}, err
+	}
+	return Batch{l}, nil
+}
+
+// waitRoom is entered and left with the lock held, except that it is released when an error is returned.
+func (l *Lanes) waitRoom(ctx context.Context, wait func()) error {
+	w := &laneWaiter{ready: make(chan struct{})}
+	l.queue = append(l.queue, w)
+	l.mu.Unlock()
+	if wait != nil {
+		wait()
+	}
+	select {
+	case <-w.ready:
+		l.mu.Lock()
+		l.pop(w)
+		return nil
+	case <-ctx.Done():
+		l.mu.Lock()
+		l.pop(w)
+		l.letIn()
+		l.mu.Unlock()
+		return context.Cause(ctx)
+	}
+}
+
+func (l *Lanes) pop(w *laneWaiter) {
+	for i, q := range l.queue {
+		if q == w {
+			l.queue = append(l.queue[:i], l.queue[i+1:]...)
+			return
+		}
+	}
+}
+
+// letIn lets the first waiter have its turn when there is room; each one that is done lets in the next.
+func (l *Lanes) letIn() {
+	if len(l.queue) > 0 && (l.err != nil || !l.full()) {
+		if w := l.queue[0]; !w.done {
+			w.done = true
+			close(w.ready)
+		}
+	}
+}
+
+func (l *Lanes) full() bool {
+	return l.data.frames-l.data.own >= laneMaxFrames || l.data.bytes >= laneMaxBytes
+}
+
+// Frame is the frame to fill in and Put; it is shared scratch space and is empty but for its type.
+func (b Batch) Frame(t frame.Type) *frame.Frame {
+	b.l.scratch.Reset(t, frame.ID{})
+	return &b.l.scratch
+}
+
+// Put appends f to the run under the flow's ids, seq and terminal gate. A frame that the gate stops is counted and is no
+// error. A payload that is kept by reference stays with the lane until it is written: then block, if there is one, is
+// released; when payload belongs to no block the caller must never change it again.
+func (b Batch) Put(fl *Flow, f *frame.Frame, block *Block) error {
+	l := b.l
+	n := len(f.Payload)
+	if over := l.tooLarge(fl, f, n); over != nil {
+		return over
+	}
+	if !fl.admit(f) {
+		if l.counters != nil {
+			l.counters.Straggler(f.Type)
+		}
+		block.Release()
+		return nil
+	}
+	l.data.frames++
+	at := len(l.data.buf)
+	if n > laneInline && f.Has.Has(frame.KeyPayload) {
+		var cut int
+		l.data.buf, cut = frame.AppendSplit(l.data.buf, f, n)
+		l.data.parts = append(l.data.parts, part{cut, f.Payload, block})
+		l.data.bytes += n
+	} else {
+		l.data.buf = frame.Append(l.data.buf, f)
+		block.Release()
+	}
+	l.data.bytes += len(l.data.buf) - at
+	return nil
+}
+
+// tooLarge bounds the frame without encoding it where that is plain, which is nearly always.
+func (l *Lanes) tooLarge(fl *Flow, f *frame.Frame, n int) error {
+	const overhead = 256 // more than every fixed-size key together
+	if overhead+n+len(f.Meta)+len(f.StreamID)+len(f.MediaURN)+len(f.Cap)+len(f.ContentType) <= l.limit {
+		return nil
+	}
+	g := *f
+	g.ID, g.Seq = fl.id, fl.seq
+	g.WithRouting(fl.routing)
+	if size := frame.BodySize(&g, n); size > l.limit {
+		return &TooLargeError{f.Type, size, l.limit}
+	}
+	return nil
+}
+
+// End makes the run visible to the writer, wakes it if it sleeps, and lets the next sender in.
+func (b Batch) End() {
+	b.l.letIn()
+	b.l.unlockAndWake()
+}
+
+// EndOwn is End for a run of n frames of the link's own making, which count towards [Lanes.WaitOwn].
+func (b Batch) EndOwn(n int) {
+	b.l.own += n
+	b.l.data.own += n
+	b.End()
+}
+
+func (l *Lanes) unlockAndWake() {
+	wake := !l.writing && (l.data.frames > 0 || l.ctl.frames > 0 || len(l.deferred) > 0)
+	if wake {
+		l.writing = true
+	}
+	l.mu.Unlock()
+	if wake {
+		l.wake <- struct{}{}
+	}
+}
+
+// Control appends one frame to the control lane: it never waits and goes before all data of the next write. A non-flow
+// frame is written as it is; a flow frame (an ERR in place of a heartbeat reply) gets seq 0.
+func (l *Lanes) Control(f *frame.Frame) error {
+	l.mu.Lock()
+	if l.err != nil {
+		if l.counters != nil {
+			l.counters.ChannelClosed(f.Type)
+		}
+		err := l.err
+		l.mu.Unlock()
+		return err
+	}
+	if size := frame.BodySize(f, len(f.Payload)); size > l.limit {
+		limit := l.limit
+		l.mu.Unlock()
+		return &TooLargeError{f.Type, size, limit}
+	}
+	at := len(l.ctl.buf)
+	l.ctl.buf = frame.Append(l.ctl.buf, f)
+	l.ctl.bytes += len(l.ctl.buf) - at
+	l.ctl.frames++
+	l.ctl.own++
+	l.own++
+	l.unlockAndWake()
+	return nil
+}
+
+// WaitOwn waits while more than 4096 frames of the link's own making are unwritten, so that a host that floods and does
+// not read stops itself. Only the link's reader calls it. It ends with ctx, and at once when the writer failed.
+func (l *Lanes) WaitOwn(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		if l.own <= ownMaxFrames || l.err != nil {
+			l.mu.Unlock()
+			return nil
+		}
+		if l.ownFree == nil {
+			l.ownFree = make(chan struct{})
+		}
+		free := l.ownFree
+		l.mu.Unlock()
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Err is why nothing is written any more, or nil.
+func (l *Lanes) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Close lets the writer write everything that was appended and then return from Run. Later sends get ErrLanesClosed.
+func (l *Lanes) Close() {
+	l.mu.Lock()
+	l.closing = true
+	wake := !l.writing
+	l.writing = true
+	l.mu.Unlock()
+	if wake {
+		l.wake <- struct{}{}
+	}
+}
+
+// Lost counts one frame that its sender had to drop because the output failed.
+func (l *Lanes) Lost(t frame.Type) {
+	if l.counters != nil {
+		l.counters.ChannelClosed(t)
+	}
+}

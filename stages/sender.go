@@ -1,0 +1,336 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/credit"
+)
+
+// Coalescing of small writes (spec/wire.md 8.2).
+const (
+	coalesceBytes = 4096                  // a buffer of this many bytes is due
+	coalesceAge   = 20 * time.Millisecond // and one whose oldest byte is this old at a write
+)
+
+// frameSlack is what a CHUNK needs beside payload, meta and stream_id, bytes (spec/wire.md 8.4).
+const frameSlack = 256
+
+// hashAbreast is how many pieces of one long write are hashed and appended together.
+const hashAbreast = 4
+
+// Errors of a Sender.
+var (
+	ErrStarted    = errors.New("the stream was started already")
+	ErrClosed     = errors.New("the stream is closed")
+	ErrStreamMode = errors.New("the stream has the other mode")
+)
+
+// ValueTooLargeError says that one element of a scalar stream does not fit into a frame.
+type ValueTooLargeError struct{ Size, Limit int }
+
+// Error names both sizes.
+func (e *ValueTooLargeError) Error() string {
+	return fmt.Sprintf("a value of %d bytes does not fit into one chunk of %d bytes", e.Size, e.Limit)
+}
+
+// Sender is one outgoing stream: it cuts data into CHUNKs, coalesces small writes, takes one credit per CHUNK, and appends to
+// the lanes. Data calls are serialised in order of arrival; each sends its CHUNKs in one uninterrupted run of the stream, and
+// after an error that left it cut the stream is broken for good. Safe for concurrent use.
+type Sender struct {
+	link  *Link
+	flow  *Flow
+	gate  credit.Gate
+	id    []byte
+	media []byte
+	hook  func() // flush before block, R-10.21; may be nil
+
+	mu       sync.Mutex
+	busy     bool            // a call is sending; state below is its own
+	queue    []chan struct{} // calls that wait for their turn
+	sequence bool
+	unbound  bool
+	state    senderState
+	meta     []byte // stream meta, until STREAM_START went out
+	index    uint64 // CHUNKs sent
+	buf      []byte // coalesced bytes behind bufHead bytes of room; nil or at least bufHead long
+	enc      []byte // scratch space for small encodings
+	since    time.Time
+	inItem   bool // the last thing sent left a sequence item unfinished
+	broken   error
+	ageFlush func(*Sender) // asks for a flush after coalesceAge, or nil
+}
+
+type senderState uint8
+
+const (
+	senderNew     senderState = iota
+	senderPending             // started, STREAM_START goes out with the first thing sent
+	senderStarted             // STREAM_START is on its way
+	senderEnded               // STREAM_END is on its way, or will never be
+)
+
+// bufHead is the room in front of coalesced bytes for the head of their CBOR byte string.
+const bufHead = 5
+
+// Init prepares a sender in place: stream id and media URN of its STREAM_START, and the hook that grants what the same
+// request has consumed before the sender waits for anything.
+func (s *Sender) Init(link *Link, flow *Flow, id, media string, hook func()) {
+	s.link, s.flow, s.hook = link, flow, hook
+	s.id, s.media = []byte(id), []byte(media)
+	s.gate.Init(link.Limits.InitialCredit)
+}
+
+// Gate is the sender's credit gate, for the router.
+func (s *Sender) Gate() *credit.Gate { return &s.gate }
+
+// ID is the stream id.
+func (s *Sender) ID() string { return string(s.id) }
+
+// SetAgeFlush makes ask be called, without a lock, when bytes start to wait in an empty buffer.
+func (s *Sender) SetAgeFlush(ask func(*Sender)) { s.ageFlush = ask }
+
+// Mode is how a stream is started.
+type Mode struct {
+	Sequence  bool
+	Unbounded bool
+	Meta      []byte // CBOR map of stream meta, or nil
+}
+
+// Start sends STREAM_START at once. A second start gives ErrStarted.
+func (s *Sender) Start(ctx context.Context, m Mode) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	switch {
+	case s.broken != nil:
+		return s.broken
+	case s.state == senderEnded:
+		return ErrClosed
+	case s.state != senderNew:
+		return ErrStarted
+	}
+	s.sequence, s.unbound, s.meta, s.state = m.Sequence, m.Unbounded, m.Meta, senderPending
+	b, err := s.begin(ctx)
+	if err != nil {
+		s.state = senderNew
+		return err
+	}
+	b.End()
+	return nil
+}
+
+// Started reports whether the stream was started, explicitly or by a data call, and not closed since.
+func (s *Sender) Started() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == senderPending || s.state == senderStarted
+}
+
+// lock makes the caller the one that sends, in order of arrival.
+func (s *Sender) lock(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.busy {
+		s.busy = true
+		s.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	s.queue = append(s.queue, turn)
+	s.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for i, q := range s.queue {
+		if q == turn {
+			s.queue = append(s.queue[:i], s.queue[i+1:]...)
+			s.mu.Unlock()
+			return context.Cause(ctx)
+		}
+	}
+	s.mu.Unlock()
+	s.unlock() // the turn came together with the end of the context
+	return context.Cause(ctx)
+}
+
+func (s *Sender) unlock() {
+	s.mu.Lock()
+	if len(s.queue) > 0 {
+		turn := s.queue[0]
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		close(turn)
+		return
+	}
+	s.busy = false
+	s.mu.Unlock()
+}
+
+// ready checks that a data call of the given mode may go on, and starts the stream implicitly.
+func (s *Sender) ready(sequence bool) error {
+	switch {
+	case s.broken != nil:
+		return s.broken
+	case s.state == senderEnded:
+		return ErrClosed
+	case s.state == senderNew:
+		s.sequence, s.state = sequence, senderPending
+	case s.sequence != sequence:
+		return ErrStreamMode
+	}
+	return nil
+}
+
+// begin starts a run in the lane, with STREAM_START in front when it is still owed.
+func (s *Sender) begin(ctx context.Context) (Batch, error) {
+	b, err := s.link.Lanes.Begin(ctx, s.hook)
+	if err != nil {
+		return b, err
+	}
+	if s.state == senderPending {
+		if err := s.putStart(b); err != nil {
+			b.End()
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+func (s *Sender) putStart(b Batch) error {
+	f := b.Frame(frame.TypeStreamStart)
+	f.StreamID, f.MediaURN, f.IsSequence, f.Unbounded, f.Meta = s.id, s.media, s.sequence, s.unbound, s.meta
+	f.Has = f.Has.With(frame.KeyStreamID).With(frame.KeyMediaURN).With(frame.KeyIsSequence)
+	if s.unbound {
+		f.Has = f.Has.With(frame.KeyUnbounded)
+	}
+	if s.meta != nil {
+		f.Has = f.Has.With(frame.KeyMeta)
+	}
+	if err := b.Put(s.flow, f, nil); err != nil {
+		return err
+	}
+	s.meta, s.state = nil, senderStarted
+	return nil
+}
+
+// putChunk appends one CHUNK; the caller holds a credit for it.
+func (s *Sender) putChunk(b Batch, payload, meta []byte, sum uint64, block *Block) error {
+	f := b.Frame(frame.TypeChunk)
+	f.StreamID, f.Payload, f.ChunkIndex, f.Checksum = s.id, payload, s.index, sum
+	f.Has = f.Has.With(frame.KeyStreamID).With(frame.KeyPayload).With(frame.KeyChunkIndex).With(frame.KeyChecksum)
+	if meta != nil {
+		f.Meta = meta
+		f.Has = f.Has.With(frame.KeyMeta)
+	}
+	if err := b.Put(s.flow, f, block); err != nil {
+		block.Release()
+		return err
+	}
+	s.index++
+	return nil
+}
+
+// cut is how many raw bytes one CHUNK may carry beside meta (R-6.39, spec/wire.md 8.4).
+func (s *Sender) cut(meta int) int {
+	byFrame := int(min(s.link.Limits.MaxFrame, frame.MaxBody)) - frameSlack - len(s.id) - meta
+	return max(1, min(int(min(s.link.Limits.MaxChunk, frame.MaxBody)), byFrame))
+}
+
+// acquire takes between one and most credits, waiting for the first; before the wait it calls the hook.
+func (s *Sender) acquire(ctx context.Context, most int) (int, error) {
+	n, err := s.gate.TryAcquireUpTo(uint64(most))
+	if n > 0 || err != nil {
+		return int(n), err
+	}
+	if s.hook != nil {
+		s.hook()
+	}
+	n, err = s.gate.AcquireUpTo(ctx, uint64(most))
+	return int(n), err
+}
+
+// fragment is one CHUNK to be sent.
+type fragment struct {
+	payload []byte
+	meta    []byte
+	block   *Block
+}
+
+// send sends fragments that next makes, in one run, taking credit as it comes and hashing up to four at a time. next is
+// told nothing but that its previous fragment was taken; left is how many are still to come, at least.
+func (s *Sender) send(ctx context.Context, left int, next func() fragment) error {
+	var payloads [hashAbreast][]byte
+	var sums [hashAbreast]uint64
+	var frags [hashAbreast]fragment
+	for left > 0 {
+		n, err := s.acquire(ctx, min(left, hashAbreast))
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			frags[i] = next()
+			payloads[i] = frags[i].payload
+		}
+		left -= n
+		if n == 1 {
+			sums[0] = frame.Checksum(payloads[0])
+		} else {
+			clear(payloads[n:])
+			frame.Checksum4(&payloads, &sums)
+		}
+		b, err := s.begin(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			if err = s.putChunk(b, frags[i].payload, frags[i].meta, sums[i], frags[i].block); err != nil {
+				break
+			}
+		}
+		b.End()
+		clear(frags[:])
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// breakOff notes an error that left a data call unfinished: the request can not end in success any more.
+func (s *Sender) breakOff(err error) error {
+	if err != nil && s.broken == nil {
+		s.broken = err
+	}
+	return err
+}
+
+// Index is how many CHUNKs were sent.
+func (s *Sender) Index() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.index
+}
+
+// splitText is the largest n ≤ most at which p can be cut without parting a UTF-8 character, at least one character.
+func splitText(p []byte, most int) int {
+	if len(p) <= most {
+		return len(p)
+	}
+	n := most
+	for n > 0 && !utf8.RuneStart(p[n]) {
+		n--
+	}
+	if n == 0 {
+		_, n = utf8.DecodeRune(p)
+	}
+	return n
+}

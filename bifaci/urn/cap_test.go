@@ -135,17 +135,17 @@ func TestBuilder(t *testing.T) {
 }
 
 func TestBuilderCanGoOnAfterBuild(t *testing.T) {
-	b := urn.NewBuilder().In("media:").Out("media:").Marker("a")
+	b := urn.NewBuilder().In("media:").Out("media:").Marker("b").Marker("c").Marker("d")
 	first, err := b.Build()
 	require.NoError(t, err)
-	second, err := b.Marker("b").Build()
+	second, err := b.Marker("a").Build()
 	require.NoError(t, err)
-	assert.Equal(t, "cap:a", first.String())
-	assert.Equal(t, "cap:a;b", second.String())
-	again, err := b.Tag("a", "1").Build()
+	third, err := b.Tag("b", "1").Build()
 	require.NoError(t, err)
-	assert.Equal(t, "cap:a=1;b", again.String())
-	assert.Equal(t, "cap:a;b", second.String())
+	for want, c := range map[string]urn.Cap{"cap:b;c;d": first, "cap:a;b;c;d": second, "cap:a;b=1;c;d": third} {
+		assert.Equal(t, want, c.String())
+		assert.Equal(t, urn.MustCap(want).Tags(), c.Tags(), "the tags are the cap's own")
+	}
 }
 
 func TestMediaBuilder(t *testing.T) {

@@ -129,14 +129,13 @@ func overlap(a, b tag) bool {
 	if a.form == Absent || b.form == Absent {
 		return !a.form.presence() && !b.form.presence()
 	}
-	// Both allow a value now. There are infinitely many, so only an exact one can be left out by the other side.
+	// Both allow a value now. There are infinitely many, so only an exact one can be left out by the other side. A bare
+	// key has the empty value, which no exact one is.
 	switch {
 	case a.form == Exact && b.form == Exact:
 		return a.value == b.value
-	case a.form == Exact:
-		return b.form == Present || a.value != b.value
-	case b.form == Exact:
-		return a.form == Present || a.value != b.value
+	case a.form == Exact, b.form == Exact:
+		return a.value != b.value
 	}
 	return true
 }

@@ -70,12 +70,13 @@ func TestIndexStaysRightAboveItsBound(t *testing.T) {
 		}
 	}
 	assert.LessOrEqual(t, index.Remembered(), 1024)
-	before := index.Remembered()
+
+	index = urn.NewIndex(caps)
 	i, ok, err := index.Lookup("cap:long;?x=" + strings.Repeat("y", 2000))
 	require.NoError(t, err)
 	require.True(t, ok, "a cap without x fits x?=…")
 	assert.Equal(t, 2, i)
-	assert.Equal(t, before, index.Remembered())
+	assert.Zero(t, index.Remembered())
 }
 
 func TestIndexKeepsNothingOfTheSlice(t *testing.T) {
@@ -93,6 +94,22 @@ func TestIndexKeepsNothingOfTheSlice(t *testing.T) {
 	i, _, err = index.Lookup("cap:aa")
 	require.NoError(t, err)
 	assert.Zero(t, i, "the first answer is still that of its own text")
+}
+
+// TestRoomForgetsTheRequest shows that a room in the pool keeps no part of what a stranger sent, and that a large one is
+// given up.
+func TestRoomForgetsTheRequest(t *testing.T) {
+	read, left, kept := urn.ReadInRoom(`cap:a;b;in="media:c;d;e";out="media:f;g"`)
+	assert.Equal(t, 7, read)
+	assert.Zero(t, left)
+	assert.True(t, kept)
+
+	var many strings.Builder
+	for n := range 500 {
+		fmt.Fprintf(&many, ";k%d", n)
+	}
+	_, _, kept = urn.ReadInRoom("cap:" + many.String())
+	assert.False(t, kept)
 }
 
 func TestIndexFromManyGoroutines(t *testing.T) {

@@ -129,9 +129,11 @@ func TestDelta(t *testing.T) {
 	d := urn.MustMedia("media:a=1;b;c").DeltaTo(urn.MustMedia("media:a=2;b;d?=x"))
 	assert.Equal(t, []string{"a", "c"}, d.Removed())
 	assert.Equal(t, map[string]string{"a": "2", "d": "?=x"}, d.Added())
-	got, err := urn.MustMedia("media:!c;a=7;b=3;z").Apply(d)
-	require.NoError(t, err)
-	assert.Equal(t, "media:a=2;b=3;d?=x;z", got.String())
+	for _, m := range []string{"media:!c;a=7;b=3;z", "media:b=3;d=9;z"} {
+		got, err := urn.MustMedia(m).Apply(d)
+		require.NoError(t, err)
+		assert.Equal(t, "media:a=2;b=3;d?=x;z", got.String(), m)
+	}
 }
 
 func TestZeroMedia(t *testing.T) {

@@ -91,6 +91,21 @@ func TestRankOrder(t *testing.T) {
 			assert.Equal(t, c.want[0], best)
 		})
 	}
+	t.Run("R-1.42 registration order among many at equal distance", func(t *testing.T) {
+		var registered []urn.Cap
+		for n := range 100 { // two distances, in turn
+			registered = append(registered, urn.MustCap([]string{"cap:a;b;k;out=media:x", "cap:a;b;k;l;out=media:x"}[n%2]))
+		}
+		ranked := urn.Rank(registered, request)
+		require.Len(t, ranked, 100)
+		for n, r := range ranked {
+			want := 2 * n
+			if n >= 50 {
+				want = 2*(n-50) + 1
+			}
+			require.Equal(t, want, r.Index)
+		}
+	})
 	t.Run("R-1.41 fallbacks come last, nearest first", func(t *testing.T) {
 		request := urn.MustCap("cap:!x;!y;a")
 		registered := mustCaps("cap:a", "cap:!y;a", "cap:!x;!y;a;b;c")

@@ -11,7 +11,7 @@ import (
 // max_chunk, each piece wrapped as a CBOR byte string (spec/wire.md 8.2, R-6.37). The caller may use p again afterwards.
 func (s *Sender) Write(ctx context.Context, p []byte) error {
 	s.mu.Lock()
-	if !s.busy && len(s.buf) > bufHead && len(s.buf)-bufHead+len(p) < coalesceBytes && s.broken == nil &&
+	if !s.busy && len(s.buf) > bufHead && len(s.buf)-bufHead+len(p) < coalesceBytes && s.broken == nil && s.refused == nil &&
 		s.state != senderEnded && time.Since(s.since) < coalesceAge {
 		s.buf = append(s.buf, p...)
 		s.mu.Unlock()

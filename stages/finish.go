@@ -21,6 +21,24 @@ type Terminal func(f *frame.Frame) bool
 // started it sends nothing. Closing again does nothing.
 func (s *Sender) Close(ctx context.Context) error { return s.CloseWith(ctx, nil) }
 
+// CloseStarted is Close of a stream that must exist: an argument that was never written is started and ended empty.
+func (s *Sender) CloseStarted(ctx context.Context) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	if s.broken != nil {
+		return s.broken
+	}
+	if s.state == senderEnded {
+		return nil
+	}
+	if s.state == senderNew {
+		s.state = senderPending
+	}
+	return s.breakOff(s.closeWith(ctx, nil))
+}
+
 // CloseWith is Close with an END behind it, in the same run: a unary answer is one append, one wake-up, one write. When end
 // says no, nothing of the run is written and the error is ErrStopped.
 func (s *Sender) CloseWith(ctx context.Context, end Terminal) error {

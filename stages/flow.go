@@ -59,3 +59,7 @@ func (fl *Flow) admit(f *frame.Frame) bool {
 	}
 	return true
 }
+
+// Shut closes the terminal gate for a flow that ends without a terminal of its own: a call that was cancelled. It may only be
+// called inside a [Batch].
+func (fl *Flow) Shut() { fl.gate = gateShut }

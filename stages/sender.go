@@ -63,6 +63,7 @@ type Sender struct {
 	since    time.Time
 	inItem   bool // the last thing sent left a sequence item unfinished
 	broken   error
+	refused  error         // set by Refuse
 	ageFlush func(*Sender) // asks for a flush after coalesceAge, or nil
 }
 
@@ -136,6 +137,11 @@ func (s *Sender) Started() bool {
 // lock makes the caller the one that sends, in order of arrival.
 func (s *Sender) lock(ctx context.Context) error {
 	s.mu.Lock()
+	if s.refused != nil {
+		err := s.refused
+		s.mu.Unlock()
+		return err
+	}
 	if !s.busy {
 		s.busy = true
 		s.mu.Unlock()
@@ -311,6 +317,14 @@ func (s *Sender) breakOff(err error) error {
 		s.broken = err
 	}
 	return err
+}
+
+// Refuse makes every later data call return err. It waits for nobody: a call under way goes on.
+func (s *Sender) Refuse(err error) {
+	s.gate.Close(err)
+	s.mu.Lock()
+	s.refused = err
+	s.mu.Unlock()
 }
 
 // Index is how many CHUNKs were sent.

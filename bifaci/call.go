@@ -1,0 +1,336 @@
+package bifaci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pipe-cartridge/pipe/bifaci/failure"
+	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/bifaci/urn"
+	"github.com/pipe-cartridge/pipe/credit"
+	"github.com/pipe-cartridge/pipe/stages"
+)
+
+// ErrFinished says that the body of a call was ended already.
+var ErrFinished = errors.New("bifaci: the body of the call is finished")
+
+// CallConfig is what a call needs of the link that it is made on. A host fills it in, and the runtime for calls of handlers;
+// users of a cartridge or a host never do.
+type CallConfig struct {
+	Link    *stages.Link
+	Routing frame.ID // key 13 of every frame of the call; the zero ID for none
+	Parent  frame.ID // the request that the call belongs to, for meta.parent_rid; the zero ID for none
+	// Ended is called once when the response has ended or the call was given up, from any goroutine and without a lock.
+	Ended func(*PeerCall)
+	// Flush grants what else the caller has consumed before the call waits; may be nil.
+	Flush func()
+}
+
+// PeerCall is one request as its caller sees it: argument streams out, one response in, both at the same time. Safe for
+// concurrent use.
+type PeerCall struct {
+	cfg   CallConfig
+	cap   string
+	ctx   context.Context
+	stop  context.CancelCauseFunc
+	flow  stages.Flow
+	recv  stages.Receiver
+	gates credit.Router
+	resp  PeerResponse
+	over  atomic.Bool // the response has ended, or the call was given up
+	once  sync.Once   // of cfg.Ended
+
+	mu       sync.Mutex
+	args     []*callArg
+	finished bool
+}
+
+// callArg is one argument stream of a call.
+type callArg struct {
+	OutputStream
+	sender stages.Sender
+	call   *PeerCall
+}
+
+// NewCall prepares a call of capURN and sends nothing. The caller registers it under its ID, so that the answer finds it, and
+// then calls Open. An error says that the URN does not parse.
+func NewCall(ctx context.Context, capURN string, cfg CallConfig) (*PeerCall, error) {
+	if _, err := urn.ParseCap(capURN); err != nil {
+		return nil, err
+	}
+	c := &PeerCall{cfg: cfg, cap: capURN}
+	c.ctx, c.stop = context.WithCancelCause(ctx)
+	c.flow.Init(frame.NewUUID(), cfg.Routing)
+	c.recv.Init(cfg.Link, &c.flow, frame.CreditResponse, c.violated)
+	c.recv.Merge()
+	c.resp.call = c
+	return c, nil
+}
+
+// ID is the call's request id.
+func (c *PeerCall) ID() frame.ID { return c.flow.ID() }
+
+// Routing is the routing id of the call's frames, the zero ID when they have none.
+func (c *PeerCall) Routing() frame.ID { return c.flow.Routing() }
+
+// CapURN is the cap that is called.
+func (c *PeerCall) CapURN() string { return c.cap }
+
+// Open sends the REQ.
+func (c *PeerCall) Open() error {
+	var meta []byte
+	if !c.cfg.Parent.IsZero() {
+		m := frame.Meta{}
+		if b, ok := c.cfg.Parent.UUID(); ok {
+			m["parent_rid"] = b[:]
+		} else {
+			n, _ := c.cfg.Parent.Uint()
+			m["parent_rid"] = n
+		}
+		var err error
+		if meta, err = frame.AppendMeta(nil, m); err != nil {
+			return err
+		}
+	}
+	b, err := c.cfg.Link.Lanes.Begin(c.ctx, c.flush)
+	if err != nil {
+		return err
+	}
+	defer b.End()
+	f := b.Frame(frame.TypeReq)
+	f.Cap, f.ContentType, f.Payload, f.Meta = []byte(c.cap), []byte("application/cbor"), []byte{}, meta
+	f.Has = f.Has.With(frame.KeyCap).With(frame.KeyContentType).With(frame.KeyPayload)
+	if meta != nil {
+		f.Has = f.Has.With(frame.KeyMeta)
+	}
+	return b.Put(&c.flow, f, nil)
+}
+
+// flush grants what the call and its owner have consumed, before either waits.
+func (c *PeerCall) flush() {
+	c.recv.Flush()
+	if c.cfg.Flush != nil {
+		c.cfg.Flush()
+	}
+}
+
+// Arg opens the stream of one argument. Several may be open and written at the same time; one that is never written is
+// sent empty by Finish. After Finish every data call of the stream returns [ErrFinished].
+func (c *PeerCall) Arg(mediaURN string) *OutputStream {
+	a := &callArg{call: c}
+	a.sender.Init(c.cfg.Link, &c.flow, frame.NewUUID().String(), mediaURN, c.flush)
+	a.sink, a.ctx = a, c.ctx
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.finished {
+		a.sender.Refuse(ErrFinished)
+		return &a.OutputStream
+	}
+	if err := c.gates.Register(a.sender.ID(), a.sender.Gate()); err != nil {
+		a.sender.Refuse(err)
+		return &a.OutputStream
+	}
+	c.args = append(c.args, a)
+	return &a.OutputStream
+}
+
+// The outputSink of an argument.
+
+func (a *callArg) Start(ctx context.Context, m stages.Mode) error    { return a.sender.Start(ctx, m) }
+func (a *callArg) Started() bool                                     { return a.sender.Started() }
+func (a *callArg) Write(ctx context.Context, p []byte) error         { return a.sender.Write(ctx, p) }
+func (a *callArg) EmitValue(ctx context.Context, v any) error        { return a.sender.EmitValue(ctx, v) }
+func (a *callArg) Flush(ctx context.Context) error                   { return a.sender.Flush(ctx) }
+func (a *callArg) Close(ctx context.Context) error                   { return a.sender.CloseStarted(ctx) }
+func (a *callArg) Forward(ctx context.Context, p stages.Piece) error { return a.sender.Forward(ctx, p) }
+func (a *callArg) finish(float64, string)                            {}
+func (a *callArg) EmitItem(ctx context.Context, v any, meta []byte) error {
+	return a.sender.EmitItem(ctx, v, meta)
+}
+
+// log refuses: only the answering side of a request logs.
+func (a *callArg) log(context.Context, frame.LogRecord) error {
+	return errors.New("bifaci: an argument stream has no log; only the answer of a request has")
+}
+
+// Finish ends the body: argument streams that are still open are closed, then END is sent. A second call returns
+// [ErrFinished]. When the answer came first the rest of the body is not owed, and Finish returns why.
+func (c *PeerCall) Finish(ctx context.Context) error {
+	c.mu.Lock()
+	if c.finished {
+		c.mu.Unlock()
+		return ErrFinished
+	}
+	c.finished = true
+	args := c.args
+	c.mu.Unlock()
+	for _, a := range args {
+		if err := a.Close(ctx); err != nil {
+			return fmt.Errorf("argument %s: %w", a.sender.ID(), err)
+		}
+		a.sender.Refuse(ErrFinished)
+	}
+	b, err := c.cfg.Link.Lanes.Begin(ctx, c.flush)
+	if err != nil {
+		return err
+	}
+	defer b.End()
+	f := b.Frame(frame.TypeEnd)
+	f.EOF = true
+	f.Has = f.Has.With(frame.KeyEOF)
+	return b.Put(&c.flow, f, nil)
+}
+
+// Response is the call's answer; it can be read from the moment of the call.
+func (c *PeerCall) Response() *PeerResponse { return &c.resp }
+
+// Context ends when the response has ended, with the reason as its cause.
+func (c *PeerCall) Context() context.Context { return c.ctx }
+
+// Deliver takes a frame that arrived for the call, on the link's reader: an answer's frame, or a CREDIT for an argument. It
+// never waits. block, when not nil, holds the frame's body and belongs to the call.
+func (c *PeerCall) Deliver(f *frame.Frame, block *stages.Block) {
+	if f.Type == frame.TypeChunk {
+		c.check(c.recv.Chunk(f, block))
+		return
+	}
+	defer block.Release()
+	switch f.Type {
+	case frame.TypeStreamStart:
+		c.check(c.recv.Start(f))
+	case frame.TypeStreamEnd:
+		c.check(c.recv.StreamEnd(f))
+	case frame.TypeLog:
+		rec, err := f.LogRecord()
+		if err != nil {
+			c.violated(protocolError("the LOG of an answer: %w", err))
+			return
+		}
+		if c.recv.Log(&rec) {
+			c.cfg.Link.Lanes.Lost(frame.TypeLog)
+		}
+	case frame.TypeEnd:
+		c.end(f)
+	case frame.TypeErr:
+		remote, err := f.Failure()
+		if err != nil {
+			c.violated(protocolError("the ERR of an answer: %w", err))
+			return
+		}
+		c.conclude(&failure.Remote{Failure: *remote})
+	case frame.TypeCredit:
+		if dir, ok := f.CreditDirection(); ok && dir == frame.CreditRequest {
+			var stream []byte
+			if f.Has.Has(frame.KeyStreamID) {
+				stream = f.StreamID
+			}
+			c.gates.Grant(stream, f.Credit)
+		}
+	}
+}
+
+func (c *PeerCall) check(fault *failure.Failure) {
+	if fault != nil {
+		c.violated(fault)
+	}
+}
+
+// end takes the END of the answer: only exit_code 0 is a success.
+func (c *PeerCall) end(f *frame.Frame) {
+	status, err := f.EndStatus()
+	switch {
+	case err != nil:
+		c.violated(protocolError("the END of an answer: %w", err))
+	case !status.HasExitCode:
+		c.conclude(failure.New(failure.EndWithoutSuccess, failure.Internal, "the answer's END has no exit_code"))
+	case !status.Success():
+		c.conclude(failure.Newf(failure.EndWithoutSuccess, failure.Internal, "the answer's END has exit_code %d", status.ExitCode))
+	default:
+		c.resp.setStatus(status)
+		if f.Has.Has(frame.KeyPayload) && len(f.Payload) > 0 {
+			c.recv.Tail(f.Payload)
+		}
+		if fault := c.recv.End(); fault != nil {
+			c.violated(fault)
+			return
+		}
+		c.conclude(nil)
+	}
+}
+
+// conclude ends the call in order: what was received is still read, then err, or the clean end.
+func (c *PeerCall) conclude(err error) {
+	c.over.Store(true)
+	if err != nil {
+		c.recv.Close(err)
+	}
+	reason := err
+	if reason == nil {
+		reason = ErrRequestEnded
+	}
+	c.gates.CloseAll(reason)
+	c.stop(reason)
+	c.ended()
+}
+
+// ErrRequestEnded is what data calls on arguments get after the answer has ended well.
+var ErrRequestEnded = errors.New("bifaci: the request has ended")
+
+func (c *PeerCall) ended() {
+	c.once.Do(func() {
+		if c.cfg.Ended != nil {
+			c.cfg.Ended(c)
+		}
+	})
+}
+
+// violated fails the call because its answer breaks the protocol: an error to the caller, a CANCEL to the callee.
+func (c *PeerCall) violated(fault *failure.Failure) {
+	c.Abandon(fault, failure.HostAbort(failure.Internal, fault.Error()))
+}
+
+// Abandon gives the call up, at once: its reads and writes fail with cause and the callee is sent a CANCEL for the reason,
+// unless the answer has ended. It never waits for the callee.
+func (c *PeerCall) Abandon(cause error, reason failure.CancelReason) {
+	if c.over.Swap(true) {
+		return
+	}
+	c.fail(cause)
+	meta := frame.AppendCancelMeta(nil, reason)
+	b, err := c.cfg.Link.Lanes.Own()
+	if err == nil {
+		f := b.Frame(frame.TypeCancel)
+		f.ForceKill = reason.ForceKill
+		f.Has = f.Has.With(frame.KeyForceKill)
+		if len(meta) > 0 {
+			f.Meta = meta
+			f.Has = f.Has.With(frame.KeyMeta)
+		}
+		if err = b.Put(&c.flow, f, nil); err == nil {
+			c.flow.Shut()
+		}
+		b.EndOwn(1)
+	}
+	if err != nil {
+		c.cfg.Link.Lanes.Lost(frame.TypeCancel)
+	}
+	c.ended()
+}
+
+// Lost fails the call because its link has ended. Nothing is sent.
+func (c *PeerCall) Lost(cause error) {
+	if c.over.Swap(true) {
+		return
+	}
+	c.fail(cause)
+	c.ended()
+}
+
+func (c *PeerCall) fail(cause error) {
+	c.recv.Fail(cause)
+	c.gates.CloseAll(cause)
+	c.stop(cause)
+}

@@ -1,0 +1,128 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/pipe-cartridge/pipe/bifaci/failure"
+	"github.com/pipe-cartridge/pipe/bifaci/stdio"
+)
+
+// maxStderrLine bounds a line handed to the WithStderr callback; longer ones are handed over in parts, bytes.
+const maxStderrLine = 64 << 10
+
+// Process is a cartridge's process and the live link to it. Shutdown must be called, also after the link has ended by itself.
+type Process struct {
+	*Conn
+	child   *stdio.Child
+	tail    tail
+	drained chan struct{} // closed when standard error has ended
+	once    sync.Once
+	err     error // of the shutdown
+}
+
+// Start runs the program at path without arguments and makes its link live. When that fails the process is gone when Start
+// returns, and the error, which matches [failure.SpawnFailed]'s code, holds the end of its standard error.
+func Start(ctx context.Context, path string, opts ...Option) (*Process, error) {
+	o := newOptions(opts)
+	child, err := stdio.Spawn(path, stdio.SpawnOptions{Dir: o.dir, Env: o.env})
+	if err != nil {
+		return nil, failure.Newf(failure.SpawnFailed, failure.Environment, "%w", err)
+	}
+	p := &Process{child: child, drained: make(chan struct{})}
+	go p.drain(o.stderr) // ends with the process's standard error; stopped by Shutdown
+	p.Conn, err = Connect(ctx, child.Stdout, child.Stdin, opts...)
+	if err != nil {
+		err = errors.Join(err, child.Kill())
+		state, waitErr := child.Wait()
+		<-p.drained
+		err = errors.Join(err, waitErr, child.Close())
+		return nil, failure.Newf(failure.SpawnFailed, failure.Environment, "%s: %w (%s%s)", path, err, state, p.tail.quoted())
+	}
+	return p, nil
+}
+
+// drain reads standard error for the whole life of the process and keeps its end.
+func (p *Process) drain(line func(string)) {
+	defer close(p.drained)
+	r := bufio.NewReaderSize(io.TeeReader(p.child.Stderr, &p.tail), maxStderrLine)
+	for {
+		text, err := r.ReadSlice('\n')
+		if len(text) > 0 && line != nil {
+			line(string(trimNewline(text)))
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+func trimNewline(b []byte) []byte {
+	if n := len(b); n > 0 && b[n-1] == '\n' {
+		return b[:n-1]
+	}
+	return b
+}
+
+// PID is the process id.
+func (p *Process) PID() int { return p.child.PID() }
+
+// Stderr is the end of what the process has written to its standard error, at most 2000 bytes.
+func (p *Process) Stderr() string { return p.tail.String() }
+
+// Died is the failure of a process that ended by itself, with its exit status and the end of its standard error; nil
+// while it runs.
+func (p *Process) Died() *failure.Failure {
+	select {
+	case <-p.child.Done():
+	default:
+		return nil
+	}
+	state, err := p.child.Wait()
+	what := fmt.Sprint(state)
+	if err != nil {
+		what = err.Error()
+	}
+	return failure.Newf(failure.CartridgeDied, failure.Environment, "the cartridge ended: %s%s", what, p.tail.quoted())
+}
+
+// Shutdown closes the process's input, waits for it to end, kills it when the grace is over or ctx ends, and waits for it in any
+// case. The error says that the process did not end well by itself. A second call returns the same.
+func (p *Process) Shutdown(ctx context.Context) error {
+	p.once.Do(func() { p.err = p.shutdown(ctx) })
+	return p.err
+}
+
+func (p *Process) shutdown(ctx context.Context) error {
+	p.CloseInput()
+	timer := time.NewTimer(p.opts.shutdownGrace)
+	defer timer.Stop()
+	var killed error
+	select {
+	case <-p.child.Done():
+	case <-timer.C:
+		killed = fmt.Errorf("host: the cartridge did not end within %v of the end of its input and was killed", p.opts.shutdownGrace)
+	case <-ctx.Done():
+		killed = fmt.Errorf("host: the cartridge was killed: %w", context.Cause(ctx))
+	}
+	if killed != nil {
+		killed = errors.Join(killed, p.child.Kill())
+	}
+	state, err := p.child.Wait()
+	p.Close()
+	<-p.readEnd
+	<-p.drained
+	err = errors.Join(killed, err, p.child.Close())
+	if err == nil && !state.Success() {
+		err = fmt.Errorf("host: the cartridge ended: %s%s", state, p.tail.quoted())
+	}
+	return err
+}
+
+// Kill ends the process at once. Shutdown must still be called.
+func (p *Process) Kill() error { return p.child.Kill() }

@@ -15,6 +15,7 @@ const (
 	cutWordDots  = 5.5
 	cutCharAfter = 60 * sampleRate // and that long at the next between characters
 	cutCharDots  = 2.2
+	cutAnyAfter  = 75 * sampleRate // and that long anywhere, so that memory is bounded; one in DTMF after cutCharAfter
 
 	otherPitch = 40.0 // Hz from the last mark that make another station; a drifting one stays closer
 	otherLevel = 12.0 // ratio of power, 11 dB, likewise
@@ -98,7 +99,9 @@ func (a *assembler) add(t tone) {
 	}
 	a.open = append(a.open, t)
 	if t.kind == dtmf {
-		a.deadline = t.end + pauseDTMF
+		if a.deadline = t.end + pauseDTMF; t.end-a.open[0].start >= cutCharAfter {
+			a.finish()
+		}
 		return
 	}
 	if n := len(a.open); n > 1 {
@@ -121,6 +124,8 @@ func (a *assembler) begin(t tone) {
 func (a *assembler) patience(length int64) int64 {
 	dot := a.timing.dot() * sampleRate
 	switch {
+	case length >= cutAnyAfter:
+		return 0
 	case length >= cutCharAfter:
 		return int64(cutCharDots * dot)
 	case length >= cutWordAfter:
@@ -166,10 +171,10 @@ func (a *assembler) finish() {
 	r := reading{start: a.open[0].start, end: a.open[len(a.open)-1].end}
 	last := a.open[len(a.open)-1]
 	if last.kind == dtmf {
-		r.text, r.confidence = readDTMF(a.open)
+		r.text, r.confidence = readDTMF(a.open, a.setting)
 	} else {
-		dot := a.timing.dot()
-		r.text, r.confidence = readMorse(a.open, dot, a.setting)
+		var dot float64
+		r.text, r.confidence, dot = readMorse(a.open, a.timing.known, a.setting)
 		if r.text != "" && judge(a.open).length >= littleMorse {
 			a.last.hz, a.last.dot, a.last.end = last.hz, dot, last.end
 		}

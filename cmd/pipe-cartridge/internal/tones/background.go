@@ -11,24 +11,26 @@ const (
 // otherwise be the strongest filter for ever and hide all keying. Until 4 s have been heard nothing counts as steady,
 // because audio may well begin with a mark.
 type background struct {
-	smooth [morseBins]float64
-	lowest [backgroundParts][morseBins]float64 // per stretch; the one at part is under way
+	smooth frame
+	lowest [backgroundParts]frame // per stretch; the one at part is under way
 	part   int
 	parts  int // whole stretches seen, up to backgroundParts
 	frames int // in the stretch under way
-	level  [morseBins]float64
+	level  frame
 }
 
 // strongest is the highest power of a filter that can hold a Morse pitch, less what is always there.
 func (b *background) strongest(f *frame) float64 {
 	low := &b.lowest[b.part]
 	best := 0.0
-	for k := range morseBins {
-		b.smooth[k] += smoothing * (f[k] - b.smooth[k])
+	for k, v := range f {
+		b.smooth[k] += smoothing * (v - b.smooth[k])
 		if b.frames == 0 || b.smooth[k] < low[k] {
 			low[k] = b.smooth[k]
 		}
-		best = max(best, f[k]-b.level[k])
+	}
+	for k, v := range f[:morseBins] {
+		best = max(best, v-b.level[k])
 	}
 	if b.frames++; b.frames == backgroundFrames {
 		b.frames = 0
@@ -37,6 +39,13 @@ func (b *background) strongest(f *frame) float64 {
 		b.settle()
 	}
 	return best
+}
+
+// remove takes the background out of a spectrum.
+func (b *background) remove(s *frame) {
+	for k := range s {
+		s[k] = max(s[k]-b.level[k], 0)
+	}
 }
 
 // settle computes the level anew once enough has been heard.

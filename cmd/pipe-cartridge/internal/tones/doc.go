@@ -14,15 +14,15 @@
 //   - where the kind, or for Morse the pitch, changes;
 //   - at a gap in the audio and at its end;
 //   - at the first space between words after 12 s, so that text comes out while a long transmission still goes on, and
-//     at the first space between characters after 60 s.
+//     at the first space between characters after 60 s; DTMF is cut between keys after 60 s.
 //
 // DTMF keys stand without spaces, whatever the pauses between them: a pause says nothing about meaning there.
 //
 // # What is ambiguous
 //
-// A transmission of equal marks with equal spaces, like S and TTT, fits two speeds. The slower of them, which has fewer
-// characters, is taken, unless the last transmission on the same pitch had the speed of the other. A lone mark is E
-// or T, whichever is closer to that last speed, or to 20 words a minute when there was none.
+// A transmission of equal marks with equal spaces, like S and TTT, fits two speeds, one three times the other; and a lone
+// mark is E or T. What fits the last transmission on the same pitch better is taken, or what is closer to 20 words a
+// minute when there was none.
 //
 // # Limits
 //

@@ -25,7 +25,7 @@ type tone struct {
 const (
 	lobe = 3 // a tone fills the filters up to three to each side, 75 Hz
 
-	shortestMorse = 24 * ms  // a dot at 50 words a minute
+	shortestMorse = 18 * ms  // a dot at 35 words a minute is 34 ms; a hasty hand and soft edges take up to 15 off
 	longestMorse  = 700 * ms // a dash at 5
 	shortestDTMF  = 38 * ms
 
@@ -46,6 +46,9 @@ func classify(m *mark) tone {
 	total := 0.0
 	for _, v := range s {
 		total += v
+	}
+	if total <= 0 {
+		return t
 	}
 	low, high := strongest(s, 0, morseBins), strongest(s, highBin, bins)
 	powerLow, powerHigh := around(s, low), around(s, high)

@@ -15,34 +15,39 @@ const (
 	littleMorse = sampleRate * 3 / 10 // samples with tone
 	surePurity  = 0.88
 	sureWobble  = 0.06
+	sureLength  = 26 * ms // of a mark, in the mean
+	littleDTMF  = 3       // keys
 )
 
-// readMorse gives the text of a transmission and how sure it is; no text when it is none.
-func readMorse(tones []tone, dot float64, around setting) (string, float64) {
+// readMorse gives the text of a transmission, how sure it is, and the seconds of a dot; no text when it is none. known
+// is the dot of the last transmission on the same pitch, or 0.
+func readMorse(tones []tone, known float64, around setting) (text string, confidence, dot float64) {
 	q := judge(tones)
-	d := decode(tones, dot)
-	confidence := q.confidence() * d.known * bell(d.residue/residueScale)
+	d := decode(tones, known)
+	confidence = q.confidence() * d.known * bell(d.residue/residueScale)
 	if !around.resumed {
 		confidence *= 1 - 0.5/float64(len(tones)) // a lone mark has no rhythm that could bear it out
 	}
 	if d.known < 1-mostUnknown || confidence < leastConfidence {
-		return "", 0
+		return "", 0, 0
 	}
-	if q.length < littleMorse && !around.resumed && (around.crowded || q.purity < surePurity || q.wobble > sureWobble) {
-		return "", 0
+	short := q.length < littleMorse && !around.resumed
+	if short && (around.crowded || q.purity < surePurity || q.wobble > sureWobble || q.length < sureLength*int64(len(tones))) {
+		return "", 0, 0
 	}
-	return d.text, confidence
+	return d.text, confidence, d.dot
 }
 
 // readDTMF gives the keys of a transmission and how sure it is; no text when it is none.
-func readDTMF(tones []tone) (string, float64) {
+func readDTMF(tones []tone, around setting) (text string, confidence float64) {
+	q := judge(tones)
+	confidence = q.confidence()
+	if confidence < leastConfidence || q.purity < surePurity || len(tones) < littleDTMF && around.crowded {
+		return "", 0
+	}
 	keys := make([]byte, len(tones))
 	for i, t := range tones {
 		keys[i] = t.key
-	}
-	confidence := judge(tones).confidence()
-	if confidence < leastConfidence {
-		return "", 0
 	}
 	return string(keys), confidence
 }

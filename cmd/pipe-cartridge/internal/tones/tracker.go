@@ -15,7 +15,7 @@ const (
 // all but noise; what a mark is, tell its kind and quality.
 type mark struct {
 	start, end int64   // samples since the tracker began, to half the amplitude
-	spectrum   frame   // mean over the mark
+	spectrum   frame   // mean over the mark, without what sounds all the time
 	peak       float64 // largest power of one filter
 	wobble     float64 // standard deviation of the amplitude over its mean, away from the edges; 0 for short marks
 }
@@ -108,6 +108,7 @@ func (t *tracker) close(at int64, envelope float64, m *mark) {
 	for k := range m.spectrum {
 		m.spectrum[k] /= float64(t.frames)
 	}
+	t.steady.remove(&m.spectrum)
 	m.wobble = t.wobble(m)
 	t.on = false
 }

@@ -1,0 +1,42 @@
+# The project's own commands. `make` lists them.
+
+GO        ?= go
+BIN       := bin
+FUZZTIME  ?= 10s
+BENCHTIME ?= 1s
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@2026.1
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo demo-speech test bench fuzz lint clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+build: ## build the two commands into bin/
+	$(GO) build -o $(BIN)/ ./cmd/bifaci ./cmd/pipe-cartridge
+
+demo: build ## transcribe freshly drawn tone signals while they are still arriving
+	$(GO) run ./cmd/demo -bifaci $(BIN)/bifaci -cartridge $(BIN)/pipe-cartridge
+
+demo-speech: build ## install the speech packages and transcribe recorded human speech
+	scripts/demo-speech $(BIN)
+
+test: ## run every test, with the race detector
+	$(GO) vet ./...
+	$(GO) test -race -shuffle=on ./...
+
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+fuzz: ## run each fuzz target for FUZZTIME
+	scripts/fuzz $(FUZZTIME)
+
+lint: ## gofmt, vet for three systems, staticcheck
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt wants the files above"; exit 1; }
+	$(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+clean: ## remove what build made
+	rm -rf $(BIN)

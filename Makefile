@@ -4,7 +4,7 @@ GO        ?= go
 BIN       := bin
 FUZZTIME  ?= 10s
 BENCHTIME ?= 1s
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@2026.1
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo demo-speech test bench fuzz lint clean

@@ -54,7 +54,8 @@ func (c *Cartridge) newLink(ctx context.Context, r io.Reader, w io.Writer) (*lin
 	l.index = urn.NewIndex(c.patterns())
 	l.lanes = stages.NewLanes(w, c.opts.limits.MaxFrame, l)
 	l.dec = stages.NewDecoder(r, &l.pool, frame.DefaultLimits().MaxFrame)
-	l.stages = stages.Link{Lanes: l.lanes, Pool: &l.pool, Decoder: l.dec, MaxStreams: c.opts.maxStreams, MaxItem: c.opts.maxItemSize}
+	l.stages.Lanes, l.stages.Pool, l.stages.Decoder = l.lanes, &l.pool, l.dec
+	l.stages.MaxStreams, l.stages.MaxItem = c.opts.maxStreams, c.opts.maxItemSize
 	return l, nil
 }
 

@@ -3,6 +3,7 @@ package stages
 import (
 	"errors"
 	"io"
+	"sync/atomic"
 
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 )
@@ -25,6 +26,8 @@ type Decoder struct {
 	large    bool // the previous body was large
 	err      error
 	slab     slab
+	frames   atomic.Uint64
+	bytes    atomic.Uint64 // with the length prefixes
 }
 
 // NewDecoder reads from r, with frame bodies of at most maxFrame bytes; large bodies come from pool.
@@ -51,8 +54,12 @@ func (d *Decoder) Next(f *frame.Frame) (block *Block, err error) {
 		d.err = err
 		return nil, err
 	}
+	d.frames.Store(d.frames.Load() + 1) // one goroutine writes
 	return block, nil
 }
+
+// Counts are the frames decoded so far and their bytes, with the length prefixes. Safe for concurrent use.
+func (d *Decoder) Counts() (frames, bytes uint64) { return d.frames.Load(), d.bytes.Load() }
 
 func (d *Decoder) next(f *frame.Frame) (*Block, error) {
 	if err := d.fill(frame.PrefixSize); err != nil {
@@ -66,6 +73,7 @@ func (d *Decoder) next(f *frame.Frame) (*Block, error) {
 		return nil, err
 	}
 	d.from += frame.PrefixSize
+	d.bytes.Store(d.bytes.Load() + uint64(frame.PrefixSize+n))
 	if n > maxAliasedBody {
 		return d.nextLarge(f, n)
 	}

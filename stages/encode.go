@@ -51,6 +51,8 @@ func (l *Lanes) Run(fail func(error) error) error {
 		}
 		l.deferred = l.deferred[:0]
 		l.turn++
+		l.frames += uint64(l.ctl.frames + l.data.frames)
+		l.bytes += uint64(l.ctl.bytes + l.data.bytes)
 		l.ctl, ctl = ctl, l.ctl
 		l.data, data = data, l.data
 		l.letIn()

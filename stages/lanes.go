@@ -57,7 +57,9 @@ type Lanes struct {
 	writing  bool          // the writer is awake, or has been woken
 	wake     chan struct{} // capacity 1; the writer waits here when both lanes are empty
 	closing  bool
-	err      error // set once: why nothing is written any more
+	err      error  // set once: why nothing is written any more
+	frames   uint64 // handed to the writer so far
+	bytes    uint64 // of them, with the length prefixes
 	scratch  frame.Frame
 	deferred []*Granter // grants that wait to be encoded, merged per stream
 	turn     uint32     // counts how often the writer has taken the lanes
@@ -300,6 +302,13 @@ func (l *Lanes) WaitOwn(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// Counts are the frames handed to the writer so far and their bytes, with the length prefixes.
+func (l *Lanes) Counts() (frames, bytes uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.frames, l.bytes
 }
 
 // Err is why nothing is written any more, or nil.

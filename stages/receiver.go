@@ -19,7 +19,11 @@ type Link struct {
 	Limits     frame.Limits
 	MaxStreams int   // streams per request and direction, R-3.39; 0 means 256
 	MaxItem    int64 // bytes of one sequence item, R-6.29; 0 means no bound
-	audit      auditor
+	// CreditWaits and CreditWaitNanos count how often and how long senders have waited for credit.
+	CreditWaits     atomic.Uint64
+	CreditWaitNanos atomic.Int64
+
+	audit auditor
 }
 
 // defaultMaxStreams is R-3.39's default.

@@ -260,7 +260,10 @@ func (s *Sender) acquire(ctx context.Context, most int) (int, error) {
 	if s.hook != nil {
 		s.hook()
 	}
+	since := time.Now()
 	n, err = s.gate.AcquireUpTo(ctx, uint64(most))
+	s.link.CreditWaits.Add(1)
+	s.link.CreditWaitNanos.Add(int64(time.Since(since)))
 	return int(n), err
 }
 

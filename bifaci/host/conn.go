@@ -76,7 +76,7 @@ func Connect(ctx context.Context, in io.Reader, out io.Writer, opts ...Option) (
 		return nil, err
 	}
 	c.lanes = stages.NewLanes(out, c.hello.Limits.MaxFrame, counters{c})
-	c.link = stages.Link{Lanes: c.lanes, Pool: &c.pool, Decoder: c.dec, Limits: c.hello.Limits}
+	c.link.Lanes, c.link.Pool, c.link.Decoder, c.link.Limits = c.lanes, &c.pool, c.dec, c.hello.Limits
 	c.states = c.hello.Pools
 	go c.write() // ends after Close or with a write error
 	if o.policy != nil {
@@ -157,9 +157,23 @@ func (c *Conn) Pools() pools.States {
 	return c.states
 }
 
-// Stats are the link's counters.
-func (c *Conn) Stats() (stats.DropSnapshot, stats.StragglerSnapshot) {
-	return c.drops.Snapshot(), c.stragglers.Snapshot()
+// Stats are the counters of a link.
+type Stats struct {
+	FramesIn, FramesOut uint64 // in: from the cartridge
+	BytesIn, BytesOut   uint64 // with the length prefixes
+	CreditWaits         uint64 // how often a sender of the host waited for credit
+	CreditWaited        time.Duration
+	Drops               stats.DropSnapshot
+	Stragglers          stats.StragglerSnapshot
+}
+
+// Stats are the link's counters so far, without the handshake's own writes.
+func (c *Conn) Stats() Stats {
+	s := Stats{Drops: c.drops.Snapshot(), Stragglers: c.stragglers.Snapshot(), CreditWaits: c.link.CreditWaits.Load(),
+		CreditWaited: time.Duration(c.link.CreditWaitNanos.Load())}
+	s.FramesIn, s.BytesIn = c.dec.Counts()
+	s.FramesOut, s.BytesOut = c.lanes.Counts()
+	return s
 }
 
 // SetPolicy sends a network policy, which replaces the one before at once, also for running handlers.

@@ -57,7 +57,7 @@ func Join(signals ...Signal) (Signal, error) {
 	return all, nil
 }
 
-// Offset adds a constant to every sample, as a badly biased converter does.
+// Offset adds a constant to every sample, in place, as a badly biased converter does.
 func (s Signal) Offset(dc float64) Signal {
 	for i := range s.Samples {
 		s.Samples[i] += dc
@@ -74,7 +74,7 @@ func (s Signal) Peak() float64 {
 	return peak
 }
 
-// Scale multiplies every sample by gain.
+// Scale multiplies every sample by gain, in place.
 func (s Signal) Scale(gain float64) Signal {
 	for i := range s.Samples {
 		s.Samples[i] *= gain

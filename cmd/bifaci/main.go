@@ -33,6 +33,7 @@ type command struct {
 // commands are listed in this order.
 func commands() []command {
 	return []command{
+		{"run", "run CARTRIDGE CAP [FILE|-]", "start a cartridge, call a cap, print items as they arrive", runRun},
 		{"frame", "frame", "decode frames: JSON lines in, one JSON line out each", runFrame},
 		{"urn", "urn", "evaluate URNs: JSON lines in, one JSON line out each", runURN},
 		{"manifest", "manifest FILE…", "check manifests", runManifest},

@@ -27,6 +27,15 @@ type probe struct {
 
 func (p probe) urn() string { return fmt.Sprintf(`cap:in=%q;out=%q;%s`, p.in, p.out, p.slug) }
 
+// streams reports whether the probe reads its input as it comes; the others need it whole.
+func (p probe) streams() bool {
+	switch p.slug {
+	case "echo", "sink", "stall":
+		return true
+	}
+	return false
+}
+
 func probes() []probe {
 	return []probe{
 		{"echo", "media:", "media:", echo},
@@ -50,7 +59,7 @@ func newCartridge() *bifaci.Cartridge {
 	byName := map[string]string{}
 	for _, p := range probes() {
 		c := manifest.NewCap(p.urn(), "Probe "+p.slug, p.slug).
-			WithArgs(manifest.NewArg(p.in, true, manifest.Stdin(p.in)).Streaming(true)).
+			WithArgs(manifest.NewArg(p.in, true, manifest.Stdin(p.in)).Streaming(p.streams())).
 			WithOutput(manifest.NewOutput(p.out, "what "+p.slug+" answers").Streaming(true).Sequence(p.slug == "items"))
 		caps = append(caps, c)
 		byName[p.slug] = p.urn()

@@ -16,7 +16,7 @@ build: ## build the two commands into bin/
 	$(GO) build -o $(BIN)/ ./cmd/bifaci ./cmd/pipe-cartridge
 
 demo: build ## transcribe freshly drawn tone signals while they are still arriving
-	$(GO) run ./cmd/demo -bifaci $(BIN)/bifaci -cartridge $(BIN)/pipe-cartridge
+	$(GO) run ./internal/demo -bifaci $(BIN)/bifaci -cartridge $(BIN)/pipe-cartridge
 
 demo-speech: build ## install the speech packages and transcribe recorded human speech
 	scripts/demo-speech $(BIN)

@@ -52,7 +52,7 @@ func TestF14SamplesBehindEveryHeader(t *testing.T) {
 						for _, fmtBytes := range []int{16, 18, 40, 42} {
 							f := wavFile{
 								format: Format{22_050, 2, S16LE}, fmtBytes: fmtBytes, before: b, after: a,
-								data: randomBytes(uint64(fmtBytes), 4*777), riffLength: riffLength,
+								data: randomBytes(uint64(fmtBytes), 4*101), riffLength: riffLength,
 							}
 							f.dataLength = dataLength(len(f.data))
 							requireSamples(t, f, fmt.Sprintf("riff %s, before %s, after %s, fmt %d", riffName, beforeName, afterName, fmtBytes))

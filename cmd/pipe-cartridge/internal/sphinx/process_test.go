@@ -142,31 +142,39 @@ func TestBackpressureAChildThatNeverReadsStopsThePull(t *testing.T) {
 }
 
 func TestBackpressureWhileEmitWaitsNoAudioIsPulled(t *testing.T) {
-	var pulled, atEmit atomic.Int64
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
-	emitting, goOn := make(chan struct{}, 1), make(chan struct{})
-	result := make(chan error, 1)
-	go func() { // joined below
-		result <- playing(t, "chatter", "", Config{}).Transcribe(ctx, endless(&pulled), func(engine.Segment) error {
-			atEmit.Store(pulled.Load())
-			emitting <- struct{}{}
-			<-goOn
-			return nil
-		})
-	}()
-	for range 5 {
-		<-emitting
-		for range 1000 {
-			runtime.Gosched() // whoever could pull has every opportunity
+	var waiting atomic.Bool
+	var during atomic.Int64        // blocks pulled while emit waits
+	more := make(chan struct{}, 1) // has a token when they are more than one
+	block := engine.Block{Samples: make([]float32, 160)}
+	audio := func(yield func(engine.Block, error) bool) {
+		for yield(block, nil) {
+			if waiting.Load() && during.Add(1) > 1 { // one may have been on its way
+				select {
+				case more <- struct{}{}:
+				default:
+				}
+			}
 		}
-		assert.LessOrEqual(t, pulled.Load()-atEmit.Load(), int64(1), "one block may be on its way")
-		goOn <- struct{}{}
 	}
-	<-emitting
-	cancel()
-	close(goOn)
-	assert.ErrorIs(t, <-result, context.Canceled)
+	emitted := 0
+	err := playing(t, "chatter", "", Config{}).Transcribe(ctx, audio, func(engine.Segment) error {
+		during.Store(0)
+		waiting.Store(true)
+		defer waiting.Store(false)
+		select {
+		case <-more:
+			assert.Fail(t, "audio is pulled although nobody takes the segments")
+		case <-time.After(100 * time.Millisecond): // the child has room for hundreds of blocks and lines
+		}
+		if emitted++; emitted == 4 {
+			cancel()
+		}
+		return nil
+	})
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, 4, emitted)
 }
 
 func TestEveryEndingKillsAndJoins(t *testing.T) {
@@ -175,7 +183,7 @@ func TestEveryEndingKillsAndJoins(t *testing.T) {
 	t.Run("an error of emit comes back as it is", func(t *testing.T) {
 		var pulled atomic.Int64
 		calls := 0
-		err := playing(t, "chatter", "", Config{}).Transcribe(testContext(t), endless(&pulled), func(engine.Segment) error {
+		err := playing(t, "burst", "", Config{}).Transcribe(testContext(t), endless(&pulled), func(engine.Segment) error {
 			calls++
 			return broken
 		})
@@ -271,6 +279,15 @@ func TestLogFloodDoesNotBlockTheChildAndOnlyItsTailIsKept(t *testing.T) {
 	segments, err := transcribe(t, playing(t, "log flood", "", Config{}), blocks(engine.Block{Samples: make([]float32, 1600)}))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"heard"}, texts(segments))
+}
+
+func TestLogGrammarErrorIsNotLostWhenTheChildEndsWellRightBehindIt(t *testing.T) {
+	for range 10 {
+		_, err := transcribe(t, playing(t, "late complaint", "", Config{Grammar: "public <a> = <b>;"}), blocks())
+		wantFailure(t, err, CodeGrammar, failure.Input, "Undefined rule in RHS: <x.b>")
+	}
+	_, err := transcribe(t, playing(t, "late complaint", "", Config{}), blocks())
+	assert.NoError(t, err, "without a grammar it is none of ours")
 }
 
 func TestOutputThatIsNotUnderstoodIsAnEnvironmentFailure(t *testing.T) {

@@ -87,6 +87,16 @@ var roles = map[string]func(){
 			say(float64(i)*0.128, float64(i)*0.128+0.1, fmt.Sprintf("w%d", i))
 		}
 	},
+	"burst": func() { // many utterances in one write, which fits into the reader's buffer
+		_, _ = io.WriteString(os.Stdout, strings.Repeat("w\nw 0.100 0.200 0.500000\n", 100))
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	},
+	"late complaint": func() { // status 0, and the log is still full when the process is gone
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		log := strings.Repeat("INFO: line\n", 5000)
+		log += "ERROR: \"jsgf.c\", line 340: Undefined rule in RHS: <x.b>\n"
+		_, _ = io.WriteString(os.Stderr, log)
+	},
 	"long line": func() {
 		_, _ = os.Stdout.Write(bytes.Repeat([]byte("word "), 1<<20))
 		_, _ = io.Copy(io.Discard, os.Stdin)

@@ -43,6 +43,8 @@ type PeerCall struct {
 	over  atomic.Bool // the response has ended, or the call was given up
 	once  sync.Once   // of cfg.Ended
 
+	feeders sync.WaitGroup // goroutines that send arguments
+
 	mu       sync.Mutex
 	args     []*callArg
 	finished bool

@@ -32,16 +32,19 @@ type link struct {
 	drops      stats.Drops
 	stragglers stats.Stragglers
 	overruns   stats.Overruns
+	hasCalls   atomic.Bool
 
 	mu       sync.Mutex
 	requests map[frame.ID]*wireRequest
+	calls    map[frame.ID]*PeerCall // unfinished peer calls; hasCalls says whether there are any
 	recent   stats.Recent[frame.ID]
 	pools    *pools.Table
-	active   int           // requests in the table
-	idle     chan struct{} // closed when the table is empty after draining began
-	ending   *failure.Failure
-	last     chan struct{}   // started of the request admitted last with a factory
-	audited  map[string]bool // caps whose broken output contract was reported, R-6.35
+	active   int              // requests in the table
+	idle     chan struct{}    // closed when the table is empty after draining began
+	ending   *failure.Failure // why no new request and no new call is taken any more
+	over     bool             // the run has ended
+	last     chan struct{}    // started of the request admitted last with a factory
+	audited  map[string]bool  // caps whose broken output contract was reported, R-6.35
 }
 
 // route is what a request URN resolves to.

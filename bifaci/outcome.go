@@ -11,6 +11,15 @@ import (
 	"github.com/pipe-cartridge/pipe/stages"
 )
 
+// cascade is the reason with which the request's peer calls are cancelled: the cancel's own, else collateral of the
+// violation.
+func (o *outcome) cascade() failure.CancelReason {
+	if o.reason != nil {
+		return *o.reason
+	}
+	return failure.Collateral(classOf(o.failure), o.failure.Message)
+}
+
 // maxStack is how much of a panic's stack goes into its LOG, bytes.
 const maxStack = 8 << 10
 
@@ -44,6 +53,7 @@ func (l *link) end(w *wireRequest, o *outcome, cause error) {
 	w.stop(cause)
 	w.recv.Fail(cause)
 	w.gates.CloseAll(cause)
+	w.abandonCalls(cause, o.cascade())
 	if !waiting {
 		return
 	}
@@ -144,6 +154,8 @@ func (w *wireRequest) panicked(v any) error {
 func (w *wireRequest) conclude(result error) {
 	l := w.link
 	w.recv.Discard()
+	w.abandonCalls(ErrClosed, failure.HostAbort(failure.Internal, "the handler has returned"))
+	w.joinCalls()
 	if result == nil {
 		// Closing is still the handler's work: it waits for credit, and a cancel ends it.
 		if err := w.sender.CloseWith(w.ctx, w.success); err != nil {

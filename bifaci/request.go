@@ -51,16 +51,20 @@ type wireRequest struct {
 	stopped atomic.Bool // cancelled or poisoned: state X
 	ended   atomic.Bool // the terminal is on its way: state T
 
+	hasCalls atomic.Bool // calls is not empty
+
 	mu       sync.Mutex
-	outcome  *outcome // set once: how the request ends
-	progress float64  // for END, R-6.46
+	calls    map[frame.ID]*PeerCall // peer calls of the handler, ended ones included
+	outcome  *outcome               // set once: how the request ends
+	progress float64                // for END, R-6.46
 	message  string
 }
 
 // outcome is how a request ends: the first of the handler's result, a cancel and a violation.
 type outcome struct {
-	failure   *failure.Failure // nil for success
-	streamEnd bool             // a started stream gets STREAM_END in front of the ERR
+	failure   *failure.Failure      // nil for success
+	streamEnd bool                  // a started stream gets STREAM_END in front of the ERR
+	reason    *failure.CancelReason // of a cancel
 }
 
 // ID is the request's id on the wire; the zero ID in CLI mode.
@@ -117,4 +121,9 @@ func (r *Request) StartUnbounded(opts ...StartOption) (*OutputStream, error) {
 func (r *Request) Network() NetworkAccess { return NetworkAccess{r.env} }
 
 // flushGrants grants what the handler has consumed, before the request waits for anything.
-func (w *wireRequest) flushGrants() { w.recv.Flush() }
+func (w *wireRequest) flushGrants() {
+	w.recv.Flush()
+	for _, c := range w.openCalls() {
+		c.recv.Flush()
+	}
+}

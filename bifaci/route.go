@@ -14,6 +14,10 @@ import (
 // dispatch makes the loop's turn for one frame, on the reader's goroutine. It never waits. block, when not nil, holds
 // the frame's body. An error is fatal for the link.
 func (l *link) dispatch(f *frame.Frame, block *stages.Block) error {
+	if c := l.callOf(f); c != nil {
+		c.Deliver(f, block)
+		return nil
+	}
 	if f.Type == frame.TypeChunk {
 		if w := l.routed(f); w != nil {
 			l.fault(w, f.Type, w.recv.Chunk(f, block))
@@ -56,6 +60,33 @@ func (l *link) dispatch(f *frame.Frame, block *stages.Block) error {
 		return fmt.Errorf("a %s frame has no place on the link to a cartridge", f.Type)
 	}
 	return nil
+}
+
+// callOf finds the peer call that a frame of an answer, or a grant for an argument, belongs to. A request in state Q or
+// R with the same id comes first; what a CREDIT is for its direction tells.
+func (l *link) callOf(f *frame.Frame) *PeerCall {
+	if !l.hasCalls.Load() {
+		return nil
+	}
+	switch f.Type {
+	case frame.TypeStreamStart, frame.TypeChunk, frame.TypeStreamEnd, frame.TypeEnd, frame.TypeErr, frame.TypeLog:
+	case frame.TypeCredit:
+		if dir, ok := f.CreditDirection(); !ok || dir != frame.CreditRequest {
+			return nil
+		}
+	default:
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.calls[f.ID]
+	if c == nil || f.Type == frame.TypeCredit {
+		return c
+	}
+	if w := l.requests[f.ID]; w != nil && !w.bodyEnd.Load() && !w.stopped.Load() && !w.ended.Load() {
+		return nil
+	}
+	return c
 }
 
 // turn admits who can go.
@@ -293,7 +324,7 @@ func (l *link) cancelled(f *frame.Frame) {
 	}
 	reason := f.CancelReason()
 	reason.ForceKill = false
-	l.end(w, &outcome{failure: reason.Terminal(), streamEnd: true}, &failure.CancelledError{Reason: reason})
+	l.end(w, &outcome{failure: reason.Terminal(), streamEnd: true, reason: &reason}, &failure.CancelledError{Reason: reason})
 }
 
 // ignored takes a LOG of a request that this side serves, and a CLOSE_STREAM that finds no open feed.

@@ -39,7 +39,7 @@ func (c *Cartridge) newLink(ctx context.Context, r io.Reader, w io.Writer) (*lin
 	}
 	c.started = true
 	l := &link{c: c, ctx: withoutCancel(ctx), routes: make(map[string]*route), handlers: c.handlers,
-		requests: make(map[frame.ID]*wireRequest), audited: make(map[string]bool)}
+		requests: make(map[frame.ID]*wireRequest), calls: make(map[frame.ID]*PeerCall), audited: make(map[string]bool)}
 	patterns := make([]string, len(c.handlers))
 	for i := range c.handlers {
 		patterns[i] = c.handlers[i].pattern.String()
@@ -195,7 +195,11 @@ func (l *link) drain(fault *failure.Failure) {
 	for _, w := range l.requests {
 		all = append(all, w)
 	}
+	calls, ending := l.openCalls(), l.ending
 	l.mu.Unlock()
+	for _, c := range calls {
+		c.Lost(ending) // R-2.30 (g)
+	}
 	for _, w := range all {
 		switch {
 		case fault != nil:
@@ -216,15 +220,31 @@ func (l *link) broken(err error) {
 	for _, w := range l.requests {
 		all = append(all, w)
 	}
+	calls := l.openCalls()
 	l.mu.Unlock()
+	for _, c := range calls {
+		c.Lost(err)
+	}
 	for _, w := range all {
 		l.end(w, &outcome{failure: failure.From(err)}, err)
 	}
 }
 
+// openCalls lists the unfinished peer calls; l.mu is held.
+func (l *link) openCalls() []*PeerCall {
+	calls := make([]*PeerCall, 0, len(l.calls))
+	for _, c := range l.calls {
+		calls = append(calls, c)
+	}
+	return calls
+}
+
 // finish waits for the handlers and the writer and returns how the link ended.
 func (l *link) finish(ctx context.Context, result error, writeEnd chan error) error {
 	err := l.waitIdle(ctx)
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
 	l.stages.Close()
 	if err != nil {
 		return errors.Join(result, err)

@@ -49,7 +49,9 @@ func probes() []probe {
 		{"stall", text, text, stall},
 		{"panic", text, text, panics},
 		{"fail", text, text, fail},
+		{"peer", text, text, peer},
 		{"reach", text, text, reach},
+		{"available", text, text, nil},
 		{"print", text, text, prints},
 	}
 }
@@ -71,6 +73,9 @@ func newCartridge() *bifaci.Cartridge {
 		})
 	c := bifaci.Must(bifaci.New(m))
 	for _, p := range probes() {
+		if p.slug == "available" {
+			p.handler = available(c)
+		}
 		c.HandleFunc(p.urn(), p.handler)
 	}
 	return c
@@ -243,6 +248,46 @@ func fail(ctx context.Context, r *bifaci.Request) error {
 		return failure.New("BAD_ARGUMENT", failure.Input, "want CODE|class|message").ForArgument(text)
 	}
 	return failure.New(parts[0], failure.Class(parts[1]), parts[2])
+}
+
+// peer calls the cap that its argument names, with the argument's own text, and gives the answer back.
+func peer(ctx context.Context, r *bifaci.Request) error {
+	b, err := argument(ctx, r)
+	if err != nil {
+		return err
+	}
+	answer, err := bifaci.CallBytes(ctx, r.Peer(), string(b), bifaci.BytesArg{MediaURN: text, Value: b})
+	if err != nil {
+		return err
+	}
+	for it, err := range answer.Items(ctx) {
+		if err != nil {
+			return err
+		}
+		if it.Data == nil {
+			continue
+		}
+		if _, err := r.Output().WriteContext(ctx, it.Data.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// available reports a capacity: its argument is POOL N, and N is what the pool can serve from now on.
+func available(c *bifaci.Cartridge) bifaci.Handler {
+	return func(ctx context.Context, r *bifaci.Request) error {
+		b, err := argument(ctx, r)
+		if err != nil {
+			return err
+		}
+		pool, number, ok := strings.Cut(string(b), " ")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if !ok || err != nil {
+			return failure.Newf("BAD_ARGUMENT", failure.Input, "want POOL N, got %q", b).ForArgument(text)
+		}
+		return c.PoolHandle(pool).Set(n)
+	}
 }
 
 // reach asks for the third-party network every 10 ms until it is refused, and fails with that.

@@ -138,10 +138,13 @@ func checkMedia(text, where, key string, problems *Problems) {
 
 // checkRepeats is RULE1.
 func (c Cap) checkRepeats(where string, problems *Problems) {
-	for i, a := range c.Args {
-		if slices.ContainsFunc(c.Args[:i], func(b Arg) bool { return canonicalMedia(a.MediaURN) == canonicalMedia(b.MediaURN) }) {
+	seen := map[string]bool{}
+	for _, a := range c.Args {
+		u := canonicalMedia(a.MediaURN)
+		if seen[u] {
 			problems.add(Rule1, argWhere(where, a), "two arguments of the cap have this media URN")
 		}
+		seen[u] = true
 	}
 }
 
@@ -153,10 +156,12 @@ func (c Cap) checkSources(where string, problems *Problems) {
 		}
 	}
 	for _, a := range c.Args {
-		for i, s := range a.Sources {
-			if slices.ContainsFunc(a.Sources[:i], func(o Source) bool { return o.kind == s.kind }) {
+		seen := map[SourceKind]bool{}
+		for _, s := range a.Sources {
+			if seen[s.kind] {
 				problems.add(Rule4, argWhere(where, a), "two sources of kind %s", s.kind)
 			}
+			seen[s.kind] = true
 			if s.kind == KindCLIFlag && slices.Contains(reservedFlags(), s.text) {
 				problems.add(Rule10, argWhere(where, a), "flag %q is reserved for the runtime", s.text)
 			}
@@ -253,10 +258,23 @@ func (c Cap) checkFlags(where string, problems *Problems) {
 // Warnings are oddities that break no rule: names that two caps share, so that only the first cap has them on the command
 // line (section 3).
 func (m *Manifest) Warnings() []string {
+	owner := map[string]*Cap{} // by the rule of Lookup: slugs before aliases, the first in manifest order
+	for c := range m.Caps() {
+		if owner[c.Slug] == nil {
+			owner[c.Slug] = c
+		}
+	}
+	for c := range m.Caps() {
+		for _, alias := range c.Aliases {
+			if owner[alias] == nil {
+				owner[alias] = c
+			}
+		}
+	}
 	var warnings []string
 	for c := range m.Caps() {
 		for _, name := range append([]string{c.Slug}, c.Aliases...) {
-			if first, _ := m.Lookup(name); first != c {
+			if first := owner[name]; first != c {
 				warnings = append(warnings, fmt.Sprintf("%s: %q is the sub-command of %s already", c.URN, name, first.URN))
 			}
 		}

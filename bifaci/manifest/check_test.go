@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -49,7 +50,9 @@ func TestValidate(t *testing.T) {
 			arg("media:y", manifest.Slot(0)), arg("media:z", manifest.CLIFlag("--z"))), nil},
 		{"IDENTITY missing", manifest.New("n", "1", "", manifest.DefaultGroup(manifest.NewCap(voidCap, "T", "t"))),
 			[]string{"IDENTITY: no cap is equivalent to cap:effect=none"}},
-		{"IDENTITY is no cap that it conforms to", manifest.New("n", "1", "",
+		{"IDENTITY is no cap that it merely conforms to", manifest.New("n", "1", "",
+			manifest.DefaultGroup(manifest.NewCap("cap:effect=none;!x", "T", "t"))), []string{"IDENTITY: "}},
+		{"IDENTITY is no cap that merely conforms to it", manifest.New("n", "1", "",
 			manifest.DefaultGroup(manifest.NewCap("cap:effect=none;x", "T", "t"))), []string{"IDENTITY: "}},
 		{"IDENTITY in any spelling", manifest.New("n", "1", "", manifest.DefaultGroup(
 			manifest.Cap{URN: "CAP:out=*;Effect=NONE;in=media:;", Title: "I", Slug: "i"})), nil},
@@ -189,6 +192,18 @@ func TestErrors(t *testing.T) {
 		assert.Equal(t, manifest.Rule2, first.Code)
 		assert.Contains(t, first.Where, "media:a")
 		assert.Equal(t, 1, strings.Count(err.Error(), " | RULE2: "))
+	})
+	t.Run("the text tells ten faults, the value has all", func(t *testing.T) {
+		var args []manifest.Arg
+		for i := range 12 {
+			args = append(args, arg(fmt.Sprintf("media:a%d", i)))
+		}
+		err := voidArgs(args...).Validate()
+		var problems manifest.Problems
+		require.ErrorAs(t, err, &problems)
+		assert.Len(t, problems, 12)
+		assert.Equal(t, 10, strings.Count(err.Error(), "RULE2: "))
+		assert.True(t, strings.HasSuffix(err.Error(), " | and 2 more"), err.Error())
 	})
 	t.Run("errors without a place", func(t *testing.T) {
 		e := &manifest.Error{Code: manifest.CodeJSON, Detail: "a\nb", Err: errors.New("c")}

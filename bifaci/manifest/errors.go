@@ -73,14 +73,24 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Problems are all faults that were found, at least one, in the order of spec/manifest-cli.md section 5. errors.As with an
-// [*Error] gives the first.
+// [*Error] gives the first. Beyond a thousand faults the search goes on and no more are kept.
 type Problems []*Error
 
-// Error is one line, however many there are, with | between them.
+// mostKept bounds the memory that the faults of a hostile manifest take: without it, megabytes of wrong values would
+// become hundreds of megabytes of explanations.
+const mostKept = 1000
+
+// mostInText bounds how many faults the text of Problems tells; a hostile manifest has as many as it likes.
+const mostInText = 10
+
+// Error is one line with | between the faults. It tells the first ten and counts the others.
 func (p Problems) Error() string {
-	texts := make([]string, len(p))
-	for i, e := range p {
-		texts[i] = e.Error()
+	var texts []string
+	for _, e := range p[:min(len(p), mostInText)] {
+		texts = append(texts, e.Error())
+	}
+	if more := len(p) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(texts, " | ")
 }
@@ -104,12 +114,16 @@ func (p Problems) orNil() error {
 
 // add notes a fault.
 func (p *Problems) add(code Code, where, format string, args ...any) {
-	*p = append(*p, &Error{Code: code, Where: where, Detail: fmt.Sprintf(format, args...)})
+	if len(*p) < mostKept {
+		*p = append(*p, &Error{Code: code, Where: where, Detail: fmt.Sprintf(format, args...)})
+	}
 }
 
 // addErr notes a fault that another parser has found.
 func (p *Problems) addErr(code Code, where, detail string, err error) {
-	*p = append(*p, &Error{Code: code, Where: where, Detail: detail, Err: err})
+	if len(*p) < mostKept {
+		*p = append(*p, &Error{Code: code, Where: where, Detail: detail, Err: err})
+	}
 }
 
 // within puts a place before the place of another.

@@ -169,6 +169,18 @@ func TestParseRefuses(t *testing.T) {
 	})
 }
 
+func TestDescriptionHasTwoSpellings(t *testing.T) {
+	for _, key := range []string{"description", "arg_description"} {
+		m, err := manifest.Parse([]byte(with(beginArg, `"`+key+`":"text"`)))
+		require.NoError(t, err)
+		c, _ := m.Lookup("t")
+		assert.Equal(t, "text", c.Args[0].Description, key)
+		written, err := m.JSON()
+		require.NoError(t, err)
+		assert.Contains(t, string(written), `"arg_description":"text"`, "written under the public name")
+	}
+}
+
 func TestParseIsCanonical(t *testing.T) {
 	in := strings.NewReplacer("cap:in=media:a;t", "CAP:T;in=\\\"media:z;a\\\"", `"media:a"`, `"MEDIA:z;a"`, `"media:b"`, `"media:y;b"`).Replace(
 		with(beginGrp, `"adapter_urns":["media:x;fmt=json"]`))

@@ -31,14 +31,17 @@ func (m *Manifest) DeclaredStates() (pools.States, error) {
 
 // checkPools finds what section 6 forbids and returns what is left, in canonical form.
 func checkPools(m *Manifest, problems *Problems) pools.Declarations {
-	caps := m.CapURNs()
+	caps := map[string]bool{}
+	for _, u := range m.CapURNs() {
+		caps[u] = true
+	}
 	resolve := func(where, what, text string) (string, bool) {
 		u, err := urn.ParseCap(text)
 		if err != nil {
 			problems.addErr(CodePool, where, what+" "+text+" is not a cap URN", err)
 			return "", false
 		}
-		if !slices.Contains(caps, u.String()) {
+		if !caps[u.String()] {
 			problems.add(CodePool, where, "%s %s names no cap of this manifest", what, text)
 			return "", false
 		}
@@ -55,12 +58,15 @@ func checkPools(m *Manifest, problems *Problems) pools.Declarations {
 			problems.add(CodePool, where, "a pool cannot be named like a cap; each cap has a pool of that name already")
 			continue
 		}
-		members := []string{}
+		members, seen := []string{}, map[string]bool{}
 		for _, text := range m.Pools.Pools[name] {
 			member, ok := resolve(where, "member", text)
-			if ok && slices.Contains(members, member) {
+			switch {
+			case !ok:
+			case seen[member]:
 				problems.add(CodePool, where, "member %s is there twice", member)
-			} else if ok {
+			default:
+				seen[member] = true
 				members = append(members, member)
 			}
 		}

@@ -266,4 +266,3 @@ func TestF3_ChunksOfAReaderAreNotTouchedAgain(t *testing.T) {
 		require.Equal(t, []byte{byte(v), byte(v >> 8), 1, 2, 3, 4, 5, 6}[:2+v%7], b)
 	}
 }
-

@@ -144,19 +144,6 @@ func TestPipelineErrors(t *testing.T) {
 		require.Equal(t, errBoom, err)
 		require.Equal(t, errBoom, p.Wait())
 	})
-	t.Run("a stage that keeps quiet about a lost output ends all the same", func(t *testing.T) {
-		in, out := weightless(8), weightless(8)
-		require.NoError(t, in.Put(t.Context(), 1))
-		out.Fail(errBoom)
-		deaf := stream.StageFunc[int, int](func(v int, emit func(int) error) error {
-			for range 1000 {
-				_ = emit(v)
-			}
-			return nil
-		})
-		require.Equal(t, errBoom, stream.Run(t.Context(), deaf, in, out))
-		require.Equal(t, errBoom, in.Err())
-	})
 }
 
 func TestPipelinePanics(t *testing.T) {

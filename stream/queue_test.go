@@ -172,22 +172,41 @@ func TestQueueWaits(t *testing.T) {
 	})
 }
 
-func TestQueueF11CancelledTakerPassesTheWakeUpOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for range 200 {
-			q := weightless(4)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			first := later(func() error { _, err := q.TakeAll(ctx, nil); return err })
-			var got []int
-			second := later(func() (err error) { got, err = q.TakeAll(t.Context(), nil); return err })
-			require.True(t, q.TryPut(1)) // wakes the first, which may find its context ended instead
-			cancel(errBoom)
-			if err := <-first; err == nil {
-				require.True(t, q.TryPut(1))
+func TestQueueF11CancelledWaiterPassesTheWakeUpOn(t *testing.T) {
+	t.Run("F11 a taker", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			for range 200 {
+				q := weightless(4)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				first := later(func() error { _, err := q.TakeAll(ctx, nil); return err })
+				var got []int
+				second := later(func() (err error) { got, err = q.TakeAll(t.Context(), nil); return err })
+				cancel(errBoom)
+				require.True(t, q.TryPut(1)) // wakes the first, which is on its way out
+				require.ErrorIs(t, <-first, errBoom)
+				require.NoError(t, <-second)
+				require.Equal(t, []int{1}, got)
 			}
-			require.NoError(t, <-second)
-			require.Equal(t, []int{1}, got)
-		}
+		})
+	})
+	t.Run("F11 a putter", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			for range 200 {
+				q := weightless(1)
+				require.True(t, q.TryPut(0))
+				ctx, cancel := context.WithCancelCause(t.Context())
+				first := later(func() error { return q.Put(ctx, 1) })
+				second := later(func() error { return q.Put(t.Context(), 2) })
+				cancel(errBoom)
+				_, ok := q.TryTakeAll(nil)
+				require.True(t, ok)
+				require.ErrorIs(t, <-first, errBoom)
+				require.NoError(t, <-second)
+				got, ok := q.TryTakeAll(nil)
+				require.True(t, ok)
+				require.Equal(t, []int{2}, got)
+			}
+		})
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 // Manifests come from strangers in a HELLO of up to three and a half megabytes. Work that grows with the square of it
 // would make these cases, which are smaller, run for minutes; they are here to be noticed, not to be timed.
 func TestHostileSizes(t *testing.T) {
-	const bytes = 512 << 10
+	const bytes = 128 << 10
 	repeat := func(piece string) string { return strings.TrimSuffix(strings.Repeat(piece, bytes/len(piece)), ",") }
 	args := func(list string) string { return instead(`[`+argJSON+`]`, `[`+list+`]`) }
 	for name, c := range map[string]struct{ in, want string }{

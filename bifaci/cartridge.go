@@ -26,6 +26,7 @@ type Cartridge struct {
 	link   atomic.Pointer[link] // the link being served, or the last one
 	limits atomic.Pointer[frame.Limits]
 	memory memorySampler
+	cli    atomic.Pointer[cliRun] // the command being run
 }
 
 // handler is one registration: a factory, or a plain function that needs none.

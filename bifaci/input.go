@@ -136,11 +136,9 @@ type InputStream struct {
 // itemSource is where the items of a stream come from: a wire stream, or a file or pipe in CLI mode.
 type itemSource interface {
 	next(ctx context.Context) (Item, error)
-	piece(ctx context.Context) (stages.Piece, error) // errNoPieces when the source has none
+	piece(ctx context.Context) (stages.Piece, error)
 	discard()
 }
-
-var errNoPieces = errors.New("bifaci: the stream does not come from the wire")
 
 // MediaURN is the stream's label as its sender wrote it.
 func (s *InputStream) MediaURN() string { return s.media }
@@ -189,7 +187,7 @@ func (s *InputStream) NextPiece(ctx context.Context) (Piece, error) {
 		return Piece{}, s.err
 	}
 	p, err := s.src.piece(ctx)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errNoPieces) {
+	if err != nil && ctx.Err() == nil {
 		s.err = err
 	}
 	return Piece{p}, err

@@ -26,6 +26,7 @@ type options struct {
 	ageFlush       bool
 	contractChecks bool
 	keepalive      time.Duration
+	cliPolicy      *Policy
 }
 
 func defaultOptions() options {
@@ -72,6 +73,9 @@ func WithContractChecks(on bool) Option { return func(o *options) { o.contractCh
 
 // WithKeepaliveInterval sets how often RunWithKeepalive reports progress. The default is 5 s.
 func WithKeepaliveInterval(d time.Duration) Option { return func(o *options) { o.keepalive = d } }
+
+// WithCLIPolicy sets the network policy of command-line mode. Without it everything is allowed there.
+func WithCLIPolicy(p Policy) Option { return func(o *options) { o.cliPolicy = &p } }
 
 // withoutCancel keeps ctx's values and drops its end, which the link watches once for all requests.
 func withoutCancel(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

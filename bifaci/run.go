@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/stdio"
 )
 
@@ -33,13 +34,31 @@ func (c *Cartridge) Run(ctx context.Context) error {
 	return errors.Join(err, link.Close())
 }
 
-// Main is Run for package main: SIGTERM and the interrupt end it, a failure goes to standard error, and the process exits with
-// one of the statuses. It does not return.
+// Main is Run for package main. SIGTERM ends it, and so does the interrupt; on the command line the first interrupt ends a
+// live input instead, so that the run drains, and the second one ends it. A failure goes to standard error, and the
+// process exits with one of the statuses. It does not return.
 func (c *Cartridge) Main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := c.Run(ctx)
-	stop()
-	os.Exit(report(err))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go c.obey(signals, cancel) // ends with the process
+	os.Exit(report(c.Run(ctx)))
+}
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ signal os.Signal }
+
+func (e signalError) Error() string { return "signal: " + e.signal.String() }
+
+// obey turns signals into the end of the run.
+func (c *Cartridge) obey(signals <-chan os.Signal, cancel context.CancelCauseFunc) {
+	for s := range signals {
+		run := c.cli.Load()
+		if s == os.Interrupt && run != nil && run.closeFeeds() {
+			continue
+		}
+		cancel(signalError{s})
+	}
 }
 
 // report prints a failure and gives the exit status for it.
@@ -47,10 +66,16 @@ func report(err error) int {
 	if err == nil {
 		return StatusOK
 	}
-	fmt.Fprintln(os.Stderr, err)
 	var usage *UsageError
 	if errors.As(err, &usage) {
+		fmt.Fprintln(os.Stderr, usage)
 		return StatusUsage
+	}
+	var f failure.Classified
+	if errors.As(err, &f) {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", f.FailureCode(), oneLine(f.FailureMessage()))
+	} else {
+		fmt.Fprintln(os.Stderr, oneLine(err.Error()))
 	}
 	return StatusFailed
 }

@@ -32,12 +32,11 @@ func (c *Cartridge) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 
 // newLink builds everything that can fail before a byte is written.
 func (c *Cartridge) newLink(ctx context.Context, r io.Reader, w io.Writer) (*link, error) {
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.started {
-		return nil, ErrAlreadyRun
-	}
-	c.started = true
 	l := &link{c: c, ctx: withoutCancel(ctx), routes: make(map[string]*route), handlers: c.handlers,
 		requests: make(map[frame.ID]*wireRequest), calls: make(map[frame.ID]*PeerCall), audited: make(map[string]bool)}
 	patterns := make([]string, len(c.handlers))

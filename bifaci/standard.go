@@ -3,8 +3,10 @@ package bifaci
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/pipe-cartridge/pipe/bifaci/urn"
+	"github.com/pipe-cartridge/pipe/stages"
 )
 
 // The standard handlers that every cartridge serves.
@@ -20,9 +22,9 @@ type (
 // registerStandard registers the standard handlers; an author's own registration replaces one.
 func (c *Cartridge) registerStandard() error {
 	return errors.Join(
-		c.register(urn.Identity, handler{fn: identity}),
-		c.register(urn.Discard, handler{fn: discard}),
-		c.register(urn.AdapterSelection, handler{fn: discard}),
+		c.register(urn.Identity, handler{fn: mergedIdentity, merged: true}),
+		c.register(urn.Discard, handler{fn: mergedDiscard, merged: true}),
+		c.register(urn.AdapterSelection, handler{fn: mergedDiscard, merged: true}),
 	)
 }
 
@@ -64,6 +66,76 @@ func performFunc(ctx context.Context, wet *WetContext, fn Handler) error {
 	return fn(ctx, r)
 }
 
+// mergedIdentity is identity on a link: the values of all streams in the order in which they arrived, also when their sender
+// interleaves them.
+func mergedIdentity(ctx context.Context, r *Request) error {
+	if r.wire == nil || !r.wire.recv.Merged() {
+		return identity(ctx, r)
+	}
+	out, recv := r.Output(), &r.wire.recv
+	first, err := recv.Stream(ctx, 0)
+	if errors.Is(err, io.EOF) {
+		return out.Start()
+	}
+	if err != nil {
+		return err
+	}
+	if err := out.sink.Start(ctx, stages.Mode{Meta: first.Meta()}); err != nil {
+		return err
+	}
+	for {
+		item, _, _, err := recv.NextMerged(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if p, ok := item.Piece(); ok {
+			err = out.Forward(ctx, Piece{p})
+		} else {
+			err = emitEncoded(ctx, out, item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// emitEncoded sends the value of an item of a sequence on a scalar stream.
+func emitEncoded(ctx context.Context, out *OutputStream, item stages.Item) error {
+	it, err := newItem(item)
+	if err != nil {
+		return err
+	}
+	v, err := it.Value()
+	if err != nil {
+		return err
+	}
+	if err := out.EmitCBOR(ctx, v); err != nil {
+		return err
+	}
+	it.Release()
+	return nil
+}
+
+// mergedDiscard is discard on a link: whatever arrives is consumed, in whatever order.
+func mergedDiscard(ctx context.Context, r *Request) error {
+	if r.wire == nil || !r.wire.recv.Merged() {
+		return discard(ctx, r)
+	}
+	for {
+		item, _, _, err := r.wire.recv.NextMerged(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		item.Block.Release()
+	}
+}
+
 // identity is the handler of cap:effect=none. It runs in constant memory: every piece is sent on before the next is read, and
 // scalar pieces go as they came.
 func identity(ctx context.Context, r *Request) error {
@@ -96,9 +168,6 @@ func identity(ctx context.Context, r *Request) error {
 func copyStream(ctx context.Context, out *OutputStream, s *InputStream) error {
 	if !s.IsSequence() {
 		for p, err := range s.Pieces(ctx) {
-			if errors.Is(err, errNoPieces) {
-				break // not from the wire: item by item below
-			}
 			if err != nil {
 				return err
 			}

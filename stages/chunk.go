@@ -12,13 +12,13 @@ import (
 func (s *Sender) Write(ctx context.Context, p []byte) error {
 	s.mu.Lock()
 	if !s.busy && len(s.buf) > bufHead && len(s.buf)-bufHead+len(p) < coalesceBytes && s.broken == nil && s.refused == nil &&
-		s.state != senderEnded && time.Since(s.since) < coalesceAge {
+		s.hole == nil && s.state != senderEnded && time.Since(s.since) < coalesceAge {
 		s.buf = append(s.buf, p...)
 		s.mu.Unlock()
 		return nil
 	}
 	s.mu.Unlock()
-	if err := s.lock(ctx); err != nil {
+	if err := s.turn(ctx); err != nil {
 		return err
 	}
 	err := s.writeLocked(ctx, p)
@@ -76,7 +76,9 @@ func (s *Sender) sendBytes(ctx context.Context, p []byte) error {
 		if at < len(held) {
 			k = copy(f.payload[len(f.payload)-n:], held[at:])
 		}
-		copy(f.payload[len(f.payload)-n+k:], p[at+k-len(held):])
+		if k < n {
+			copy(f.payload[len(f.payload)-n+k:], p[at+k-len(held):])
+		}
 		at += n
 		return f
 	})
@@ -128,7 +130,7 @@ func (s *Sender) EmitValue(ctx context.Context, v any) error {
 	if b, ok := v.([]byte); ok {
 		return s.Write(ctx, b)
 	}
-	if err := s.lock(ctx); err != nil {
+	if err := s.turn(ctx); err != nil {
 		return err
 	}
 	defer s.unlock()
@@ -146,13 +148,13 @@ func (s *Sender) emitValue(ctx context.Context, v any) error {
 	shape, content, elements := frame.Split(enc)
 	switch shape {
 	case frame.ShapeBytes:
-		return s.sendBytes(ctx, content)
+		return s.writeLocked(ctx, content)
 	case frame.ShapeText:
 		elements = s.textPieces(content)
 	case frame.ShapeOther:
 		elements = [][]byte{enc}
 	}
-	limit := int(min(s.link.Limits.MaxFrame, frame.MaxBody)) - frameSlack - len(s.id)
+	limit := s.largest()
 	for _, e := range elements {
 		if len(e) > limit {
 			return &ValueTooLargeError{len(e), limit}
@@ -168,6 +170,13 @@ func (s *Sender) emitValue(ctx context.Context, v any) error {
 	})
 }
 
+// largest is how many bytes of payload fit into a frame, whatever max_chunk says.
+func (s *Sender) largest() int {
+	whole := s.link.Limits
+	whole.MaxChunk = whole.MaxFrame
+	return whole.ChunkRoom(len(s.id), 0)
+}
+
 func (s *Sender) textPieces(text []byte) (pieces [][]byte) {
 	for cut := s.cut(0); len(text) > 0; {
 		n := splitText(text, cut)
@@ -180,12 +189,15 @@ func (s *Sender) textPieces(text []byte) (pieces [][]byte) {
 // EmitItem sends one item of a sequence stream: encoded once, the encoding cut at max_chunk, meta on the first CHUNK
 // (spec/wire.md 8.3, R-6.41). meta is a CBOR map, or nil.
 func (s *Sender) EmitItem(ctx context.Context, v any, meta []byte) error {
-	if err := s.lock(ctx); err != nil {
+	if err := s.turn(ctx); err != nil {
 		return err
 	}
 	defer s.unlock()
 	if err := s.ready(true); err != nil {
 		return err
+	}
+	if s.inItem { // of a forward that is not finished
+		return s.breakOff(ErrPieceOrder)
 	}
 	return s.breakOff(s.emitItem(ctx, v, meta))
 }
@@ -217,13 +229,10 @@ func (s *Sender) sendItem(ctx context.Context, enc, meta []byte, block *Block) e
 		chunks += (len(enc) - first + cut - 1) / cut
 	}
 	s.inItem = true
-	n, small := first, len(enc) <= laneInline
+	n := first
 	err := s.send(ctx, chunks, func() fragment {
 		k := min(n, len(enc))
 		f := fragment{payload: enc[:k:k], meta: meta, block: block}
-		if !small && k <= laneInline {
-			f.payload = append([]byte(nil), f.payload...)
-		}
 		enc, meta, n = enc[k:], nil, cut
 		return f
 	})
@@ -236,7 +245,7 @@ func (s *Sender) sendItem(ctx context.Context, enc, meta []byte, block *Block) e
 // Forward sends a piece on as it came, with its encoding and its checksum; where it does not fit this link it is cut anew.
 // The piece is used up. On a sequence stream pieces must come in the order in which they were read.
 func (s *Sender) Forward(ctx context.Context, p Piece) error {
-	if err := s.lock(ctx); err != nil {
+	if err := s.turn(ctx); err != nil {
 		p.Release()
 		return err
 	}
@@ -299,8 +308,7 @@ func (s *Sender) recut(ctx context.Context, p *Piece) error {
 	if text, ok := v.(string); ok {
 		return s.emitValue(ctx, text)
 	}
-	limit := int(min(s.link.Limits.MaxFrame, frame.MaxBody)) - frameSlack - len(s.id)
-	if len(p.enc) > limit {
+	if limit := s.largest(); len(p.enc) > limit {
 		return &ValueTooLargeError{len(p.enc), limit}
 	}
 	enc := append([]byte(nil), p.enc...)

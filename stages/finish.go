@@ -7,8 +7,8 @@ import (
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 )
 
-// ErrPieceOrder says that a piece of a sequence was forwarded out of order.
-var ErrPieceOrder = errors.New("a piece of a sequence item was forwarded out of order")
+// ErrPieceOrder says that a piece of a sequence was forwarded out of order, or that its item was left unfinished.
+var ErrPieceOrder = errors.New("a forwarded sequence item is out of order or unfinished")
 
 // ErrStopped says that a close came too late: the request had been stopped meanwhile, and nothing was written.
 var ErrStopped = errors.New("the request was stopped")
@@ -34,7 +34,7 @@ func (s *Sender) CloseStarted(ctx context.Context) error {
 		return nil
 	}
 	if s.state == senderNew {
-		s.state = senderPending
+		s.to(senderPending)
 	}
 	return s.breakOff(s.closeWith(ctx, nil))
 }
@@ -58,8 +58,11 @@ func (s *Sender) CloseWith(ctx context.Context, end Terminal) error {
 func (s *Sender) closeWith(ctx context.Context, end Terminal) error {
 	open := s.state == senderPending || s.state == senderStarted
 	if !open && end == nil {
-		s.state = senderEnded
+		s.to(senderEnded)
 		return nil
+	}
+	if s.inItem {
+		return ErrPieceOrder // STREAM_END is forbidden here
 	}
 	tail, err := s.tail(ctx)
 	if err != nil {
@@ -75,6 +78,11 @@ func (s *Sender) closeWith(ctx context.Context, end Terminal) error {
 		return err
 	}
 	defer b.End()
+	if s.state == senderPending { // what does not fit must be known before end decides
+		if err := s.link.Lanes.tooLarge(s.flow, s.startFrame(b), 0); err != nil {
+			return err
+		}
+	}
 	if end != nil {
 		last.Type = frame.TypeEnd
 		if !end(&last) {
@@ -96,7 +104,8 @@ func (s *Sender) closeWith(ctx context.Context, end Terminal) error {
 			return err
 		}
 	}
-	s.buf, s.state = nil, senderEnded
+	s.buf = nil
+	s.to(senderEnded)
 	if end != nil {
 		return b.Put(s.flow, &last, nil)
 	}
@@ -151,6 +160,7 @@ func (s *Sender) Abort(ctx context.Context, streamEnd bool, fill Terminal) error
 			return err
 		}
 	}
-	s.buf, s.state = nil, senderEnded
+	s.buf = nil
+	s.to(senderEnded)
 	return b.Put(s.flow, &last, nil)
 }

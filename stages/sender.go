@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -17,9 +18,6 @@ const (
 	coalesceBytes = 4096                  // a buffer of this many bytes is due
 	coalesceAge   = 20 * time.Millisecond // and one whose oldest byte is this old at a write
 )
-
-// frameSlack is what a CHUNK needs beside payload, meta and stream_id, bytes (spec/wire.md 8.4).
-const frameSlack = 256
 
 // hashAbreast is how many pieces of one long write are hashed and appended together.
 const hashAbreast = 4
@@ -50,9 +48,13 @@ type Sender struct {
 	media []byte
 	hook  func() // flush before block, R-10.21; may be nil
 
+	open atomic.Bool // started and not ended, see to
+
 	mu       sync.Mutex
 	busy     bool            // a call is sending; state below is its own
 	queue    []chan struct{} // calls that wait for their turn
+	refused  error           // set by Refuse
+	hole     error           // set by a data call that left before its turn; becomes broken
 	sequence bool
 	unbound  bool
 	state    senderState
@@ -63,7 +65,6 @@ type Sender struct {
 	since    time.Time
 	inItem   bool // the last thing sent left a sequence item unfinished
 	broken   error
-	refused  error         // set by Refuse
 	ageFlush func(*Sender) // asks for a flush after coalesceAge, or nil
 }
 
@@ -117,10 +118,11 @@ func (s *Sender) Start(ctx context.Context, m Mode) error {
 	case s.state != senderNew:
 		return ErrStarted
 	}
-	s.sequence, s.unbound, s.meta, s.state = m.Sequence, m.Unbounded, m.Meta, senderPending
+	s.sequence, s.unbound, s.meta = m.Sequence, m.Unbounded, m.Meta
+	s.to(senderPending)
 	b, err := s.begin(ctx)
 	if err != nil {
-		s.state = senderNew
+		s.to(senderNew)
 		return err
 	}
 	b.End()
@@ -128,13 +130,29 @@ func (s *Sender) Start(ctx context.Context, m Mode) error {
 }
 
 // Started reports whether the stream was started, explicitly or by a data call, and not closed since.
-func (s *Sender) Started() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state == senderPending || s.state == senderStarted
+func (s *Sender) Started() bool { return s.open.Load() }
+
+// to changes the state.
+func (s *Sender) to(state senderState) {
+	s.state = state
+	s.open.Store(state == senderPending || state == senderStarted)
 }
 
-// lock makes the caller the one that sends, in order of arrival.
+// turn is lock for a data call. One that leaves before its turn leaves a hole in the stream, which breaks it.
+func (s *Sender) turn(ctx context.Context) error {
+	err := s.lock(ctx)
+	if err != nil {
+		s.mu.Lock()
+		if s.refused == nil && s.hole == nil {
+			s.hole = err
+		}
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// lock makes the caller the one that sends, in order of arrival. Before it waits it calls the hook: who is in front may be
+// waiting for credit.
 func (s *Sender) lock(ctx context.Context) error {
 	s.mu.Lock()
 	if s.refused != nil {
@@ -144,12 +162,16 @@ func (s *Sender) lock(ctx context.Context) error {
 	}
 	if !s.busy {
 		s.busy = true
+		s.takeHole()
 		s.mu.Unlock()
 		return nil
 	}
 	turn := make(chan struct{})
 	s.queue = append(s.queue, turn)
 	s.mu.Unlock()
+	if s.hook != nil {
+		s.hook()
+	}
 	select {
 	case <-turn:
 		return nil
@@ -173,12 +195,20 @@ func (s *Sender) unlock() {
 	if len(s.queue) > 0 {
 		turn := s.queue[0]
 		s.queue = s.queue[1:]
+		s.takeHole()
 		s.mu.Unlock()
 		close(turn)
 		return
 	}
 	s.busy = false
 	s.mu.Unlock()
+}
+
+// takeHole makes a hole break the stream; s.mu is held, and the caller is the one that sends.
+func (s *Sender) takeHole() {
+	if s.hole != nil && s.broken == nil {
+		s.broken = s.hole
+	}
 }
 
 // ready checks that a data call of the given mode may go on, and starts the stream implicitly.
@@ -189,7 +219,8 @@ func (s *Sender) ready(sequence bool) error {
 	case s.state == senderEnded:
 		return ErrClosed
 	case s.state == senderNew:
-		s.sequence, s.state = sequence, senderPending
+		s.sequence = sequence
+		s.to(senderPending)
 	case s.sequence != sequence:
 		return ErrStreamMode
 	}
@@ -212,6 +243,15 @@ func (s *Sender) begin(ctx context.Context) (Batch, error) {
 }
 
 func (s *Sender) putStart(b Batch) error {
+	if err := b.Put(s.flow, s.startFrame(b), nil); err != nil {
+		return err
+	}
+	s.meta = nil
+	s.to(senderStarted)
+	return nil
+}
+
+func (s *Sender) startFrame(b Batch) *frame.Frame {
 	f := b.Frame(frame.TypeStreamStart)
 	f.StreamID, f.MediaURN, f.IsSequence, f.Unbounded, f.Meta = s.id, s.media, s.sequence, s.unbound, s.meta
 	f.Has = f.Has.With(frame.KeyStreamID).With(frame.KeyMediaURN).With(frame.KeyIsSequence)
@@ -221,11 +261,7 @@ func (s *Sender) putStart(b Batch) error {
 	if s.meta != nil {
 		f.Has = f.Has.With(frame.KeyMeta)
 	}
-	if err := b.Put(s.flow, f, nil); err != nil {
-		return err
-	}
-	s.meta, s.state = nil, senderStarted
-	return nil
+	return f
 }
 
 // putChunk appends one CHUNK; the caller holds a credit for it.
@@ -246,10 +282,7 @@ func (s *Sender) putChunk(b Batch, payload, meta []byte, sum uint64, block *Bloc
 }
 
 // cut is how many raw bytes one CHUNK may carry beside meta (R-6.39, spec/wire.md 8.4).
-func (s *Sender) cut(meta int) int {
-	byFrame := int(min(s.link.Limits.MaxFrame, frame.MaxBody)) - frameSlack - len(s.id) - meta
-	return max(1, min(int(min(s.link.Limits.MaxChunk, frame.MaxBody)), byFrame))
-}
+func (s *Sender) cut(meta int) int { return s.link.Limits.ChunkRoom(len(s.id), meta) }
 
 // acquire takes between one and most credits, waiting for the first; before the wait it calls the hook.
 func (s *Sender) acquire(ctx context.Context, most int) (int, error) {
@@ -298,10 +331,11 @@ func (s *Sender) send(ctx context.Context, left int, next func() fragment) error
 		}
 		b, err := s.begin(ctx)
 		if err != nil {
-			return err
+			return dropped(frags[:n], err)
 		}
 		for i := range n {
 			if err = s.putChunk(b, frags[i].payload, frags[i].meta, sums[i], frags[i].block); err != nil {
+				err = dropped(frags[i+1:n], err)
 				break
 			}
 		}
@@ -312,6 +346,14 @@ func (s *Sender) send(ctx context.Context, left int, next func() fragment) error
 		}
 	}
 	return nil
+}
+
+// dropped gives the blocks of fragments back that are not sent because of err.
+func dropped(frags []fragment, err error) error {
+	for i := range frags {
+		frags[i].block.Release()
+	}
+	return err
 }
 
 // breakOff notes an error that left a data call unfinished: the request can not end in success any more.
@@ -328,13 +370,6 @@ func (s *Sender) Refuse(err error) {
 	s.mu.Lock()
 	s.refused = err
 	s.mu.Unlock()
-}
-
-// Index is how many CHUNKs were sent.
-func (s *Sender) Index() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.index
 }
 
 // splitText is the largest n ≤ most at which p can be cut without parting a UTF-8 character, at least one character.

@@ -1,5 +1,8 @@
 # The project's own commands. `make` lists them.
 
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+
 GO        ?= go
 BIN       := bin
 FUZZTIME  ?= 10s
@@ -21,9 +24,9 @@ demo: build ## transcribe freshly drawn tone signals while they are still arrivi
 demo-speech: build ## install the speech packages and transcribe recorded human speech
 	scripts/demo-speech $(BIN)
 
-test: ## run every test, with the race detector
+test: ## run every test, with the race detector, and hold their names against the rules of the specification
 	$(GO) vet ./...
-	$(GO) test -race -shuffle=on ./...
+	$(GO) test -race -shuffle=on -json ./... | $(GO) run ./internal/conformance
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...

@@ -37,7 +37,7 @@ func babble(seconds float64) []float32 {
 }
 
 func TestFeederF15TheChildsInputDoesNotDependOnHowBlocksAreCut(t *testing.T) {
-	audio := babble(11)
+	audio := babble(5)
 	whole, wholeClock := fed(t, engine.Block{Samples: audio})
 	require.Greater(t, len(whole), 2*len(audio), "silence has been added")
 	rapid.Check(t, func(t *rapid.T) {

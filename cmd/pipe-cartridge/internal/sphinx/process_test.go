@@ -282,7 +282,7 @@ func TestLogFloodDoesNotBlockTheChildAndOnlyItsTailIsKept(t *testing.T) {
 }
 
 func TestLogGrammarErrorIsNotLostWhenTheChildEndsWellRightBehindIt(t *testing.T) {
-	for range 10 {
+	for range 5 {
 		_, err := transcribe(t, playing(t, "late complaint", "", Config{Grammar: "public <a> = <b>;"}), blocks())
 		wantFailure(t, err, CodeGrammar, failure.Input, "Undefined rule in RHS: <x.b>")
 	}

@@ -134,7 +134,8 @@ func TestTrapTheRealProgramKilledInMidStreamIsAFailure(t *testing.T) {
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho $$ >"+place+"\nexec pocketsphinx_continuous \"$@\"\n"), 0o700))
 	speech := rawSpeech(t, "goforward.raw")
 	heard := 0
-	err := New(Config{Program: script}).Transcribe(testContext(t), func(yield func(engine.Block, error) bool) {
+	grammar := "#JSGF V1.0;\ngrammar x;\npublic <a> = go forward ten meters;\n"
+	err := New(Config{Program: script, Grammar: grammar}).Transcribe(testContext(t), func(yield func(engine.Block, error) bool) {
 		for yield(engine.Block{Samples: speech}, nil) && yield(engine.Block{Samples: silence(time.Second)}, nil) {
 		}
 	}, func(engine.Segment) error {

@@ -79,11 +79,12 @@ func (l *Link) Close() {
 // audit verifies the stream's chunks that were there at the previous look, one at a time and with the queue unlocked while
 // it hashes. It reports whether unverified chunks are left.
 func (in *Inbox) audit() (again bool) {
+	defer in.audited()
 	cq := in.queue()
 	cq.mu.Lock()
 	for i := 0; i < len(cq.q); i++ {
 		c := &cq.q[i]
-		if c.flags&chunkVerified != 0 {
+		if c.flags&(chunkVerified|chunkAuditing) != 0 { // the latter by a look that takes long
 			continue
 		}
 		if c.flags&chunkSeen == 0 {
@@ -110,6 +111,13 @@ func (in *Inbox) audit() (again bool) {
 	}
 	cq.mu.Unlock()
 	return again
+}
+
+// audited drops what a discard had to leave behind, as it was being audited.
+func (in *Inbox) audited() {
+	if in.discard.Load() {
+		in.sweep()
+	}
 }
 
 // release finds the chunk that was audited, takes the mark off it and wakes a reader that waits for it. It returns the

@@ -2,8 +2,6 @@ package stages
 
 import (
 	"context"
-	"errors"
-	"io"
 	"sync"
 	"time"
 
@@ -194,13 +192,6 @@ func (cq *chunkQueue) stopWaiting() {
 	}
 	cq.waiting = false
 	cq.mu.Unlock()
-}
-
-// ended reports whether a clean end was put.
-func (cq *chunkQueue) ended() bool {
-	cq.mu.Lock()
-	defer cq.mu.Unlock()
-	return errors.Is(cq.end, io.EOF)
 }
 
 // auditInterval is after how long a large payload that nobody takes is verified all the same.

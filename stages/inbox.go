@@ -2,6 +2,7 @@ package stages
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
@@ -122,7 +123,7 @@ func (in *Inbox) arrive(f *frame.Frame, block *Block) *failure.Failure {
 		in.grantNow()
 	}
 	if in.discard.Load() {
-		in.Discard() // it was said between the look above and the put
+		in.sweep() // it was said between the look above and the put
 	} else if !verified {
 		in.recv.link.audit.watch(in)
 	}
@@ -192,40 +193,39 @@ func (in *Inbox) consumed(c *chunk) {
 	}
 }
 
-// Discard drops what was received and not read and what still arrives; all of it is checked and credited, so that an
-// abandoned stream never blocks its sender.
-func (in *Inbox) Discard() {
-	in.discard.Store(true)
-	if in.recv.merged != nil {
-		return
-	}
-	for {
-		run, _, ok := in.own.tryTake(nil)
-		if !ok || len(run) == 0 {
-			break
-		}
-		in.drop(run)
-	}
-	in.granter.Grant(in.window.Flush())
-}
-
-// Close is Discard by the stream's reader: what it has taken and not read yet is dropped as well.
+// Close discards the stream, on its reader's goroutine: what was received and not read and what still arrives is checked,
+// credited and dropped, so that an abandoned stream never blocks its sender. A stream of a merged response is closed
+// with all others, by [Receiver.Discard].
 func (in *Inbox) Close() {
 	in.discard.Store(true)
-	in.drop(in.rd.run[in.rd.at:])
-	in.rd.run, in.rd.at = in.rd.run[:0], 0
+	in.rd.drop()
 	in.asm = assembly{}
-	in.Discard()
+	in.sweep()
 }
 
-func (in *Inbox) drop(run []chunk) {
-	if fault := verifyRun(run); fault != nil {
-		in.recv.fault(fault)
+// sweep empties the queue of a stream that nobody reads any more and credits every chunk that has arrived, also what its
+// reader had taken; the window sees to it that none is credited twice. A chunk that is being audited stops it: then
+// the auditor sweeps when it has done. It never waits, and any goroutine may call it once discard is set.
+func (in *Inbox) sweep() {
+	if in.recv.merged == nil || in.recv.discard.Load() {
+		in.recv.drop(in.queue())
 	}
-	for i := range run {
-		in.consumed(&run[i])
-		run[i].block.Release()
-		run[i] = chunk{}
+	in.granter.Grant(in.window.Flush() + in.window.Immediate(math.MaxUint64))
+}
+
+// drop checks and releases what a queue holds.
+func (r *Receiver) drop(cq *chunkQueue) {
+	for {
+		run, _, ok := cq.tryTake(nil)
+		if !ok || len(run) == 0 {
+			return
+		}
+		if fault := verifyRun(run); fault != nil {
+			r.fault(fault)
+		}
+		for i := range run {
+			run[i].block.Release()
+		}
 	}
 }
 

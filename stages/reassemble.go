@@ -95,7 +95,7 @@ type assembly struct {
 // that ended the stream. One goroutine at a time may read a stream.
 func (in *Inbox) Next(ctx context.Context) (Item, error) {
 	for {
-		if len(in.asm.rest) > 0 {
+		if len(in.asm.rest) > 0 && !in.recv.failed.Load() {
 			if item, ok, err := in.nextOfRest(); ok || err != nil {
 				return item, err
 			}
@@ -123,6 +123,10 @@ func (in *Inbox) assemble(c *chunk) (item Item, ok bool, fault *failure.Failure)
 		item = Item{c.payload, c.meta, c.block, c.sum, true}
 		*c = chunk{}
 		return item, true, nil
+	}
+	if len(c.payload) == 0 { // carries nothing, and no meta that could belong to anything
+		in.consumed(c)
+		return Item{}, false, nil
 	}
 	a := &in.asm
 	continues := a.scan.InItem()
@@ -231,7 +235,7 @@ func (in *Inbox) checked(item Item) (Item, bool, *failure.Failure) {
 // but not within one item. It waits and ends like Next.
 func (in *Inbox) NextPiece(ctx context.Context) (Piece, error) {
 	a := &in.asm
-	if len(a.rest) > 0 {
+	if len(a.rest) > 0 && !in.recv.failed.Load() {
 		n, done, err := a.scan.Feed(a.rest)
 		if err != nil {
 			fault := failure.Newf(failure.DecodeError, failure.Internal, "%s: %w", in.describe(), err)
@@ -245,6 +249,12 @@ func (in *Inbox) NextPiece(ctx context.Context) (Piece, error) {
 	c, err := in.rd.next(ctx, &in.own, in.recv)
 	if err != nil {
 		return Piece{}, err
+	}
+	for in.sequence && len(c.payload) == 0 { // carries nothing
+		in.consumed(c)
+		if c, err = in.rd.next(ctx, &in.own, in.recv); err != nil {
+			return Piece{}, err
+		}
 	}
 	p := Piece{c.payload, c.meta, c.block, c.sum, true, true, in.sequence}
 	if in.sequence {
@@ -274,7 +284,7 @@ func (in *Inbox) NextPiece(ctx context.Context) (Piece, error) {
 // for the payload of END. It waits and ends like [Inbox.Next].
 func (r *Receiver) NextMerged(ctx context.Context) (item Item, in *Inbox, log *frame.LogRecord, err error) {
 	for {
-		if r.rest != nil {
+		if r.rest != nil && !r.failed.Load() {
 			in = r.rest
 			item, ok, err := in.nextOfRest()
 			if len(in.asm.rest) == 0 {

@@ -56,7 +56,6 @@ type Receiver struct {
 
 	mu      sync.Mutex
 	streams []*Inbox
-	next    int // the first stream that Next has not given out
 	open    int
 	end     error         // nil while the body is open; io.EOF after its END
 	wake    chan struct{} // closed and replaced when streams or end change; made by the first wait
@@ -282,20 +281,10 @@ func (r *Receiver) Discard() {
 	streams := r.streams
 	r.mu.Unlock()
 	for _, in := range streams {
-		in.Discard()
-	}
-	if r.merged == nil {
-		return
-	}
-	if run, _, ok := r.merged.tryTake(nil); ok {
-		for i := range run {
-			if in := run[i].in; in != nil {
-				in.drop(run[i : i+1])
-			}
-		}
+		in.discard.Store(true)
 	}
 	for _, in := range streams {
-		in.granter.Grant(in.window.Flush())
+		in.sweep()
 	}
 }
 

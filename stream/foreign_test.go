@@ -206,6 +206,23 @@ func TestForeignTopologiesCarryEverything(t *testing.T) {
 		require.Error(t, err)
 		require.EqualError(t, p.Wait(), "stage foreign: go-streams element is of type string, want int")
 	})
+	t.Run("F1 also from a flow, which is then fed no more", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p := stream.NewPipeline(t.Context())
+			texts := flow.NewMap(func(int) string { return "text" }, 1)
+			sinkAll(stream.Via[int, int](stream.FromFunc(p, "slow", func(ctx context.Context) (int, error) {
+				select {
+				case <-time.After(time.Minute):
+					return 1, nil
+				case <-ctx.Done():
+					return 0, ctx.Err()
+				}
+			}), "foreign", texts))
+			begin := time.Now()
+			require.EqualError(t, p.Wait(), "stage foreign: go-streams element is of type string, want int")
+			require.Equal(t, time.Minute, time.Since(begin), "waited for a second element")
+		})
+	})
 	t.Run("a nil element is one of an interface type only", func(t *testing.T) {
 		source := func() streams.Outlet {
 			c := make(chan any, 1)

@@ -282,6 +282,9 @@ func TestCreditDirections(t *testing.T) {
 		assert.False(t, ok)
 		_, ok = (&frame.Frame{Type: frame.TypeCredit, Has: 1 << frame.KeyMeta, Meta: []byte{0xa2, 0x00}}).CreditDirection()
 		assert.False(t, ok)
+		cut := append([]byte{0xa2}, frame.CreditMeta(frame.CreditRequest)[1:]...) // a second entry is promised
+		_, ok = (&frame.Frame{Type: frame.TypeCredit, Has: 1 << frame.KeyMeta, Meta: cut}).CreditDirection()
+		assert.False(t, ok)
 	})
 	for word, want := range map[string]frame.CreditDir{"request": frame.CreditRequest, "response": frame.CreditResponse} {
 		d, ok := withMeta(t, frame.TypeCredit, map[string]any{"credit_dir": word, "other": 1}).CreditDirection()

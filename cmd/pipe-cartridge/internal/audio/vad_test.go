@@ -255,6 +255,23 @@ func TestVADClicksAreNoUtterance(t *testing.T) {
 	requireNothing(t, hear(t, VADConfig{}, engine.Block{Samples: in}), "all of it")
 }
 
+// TestVADLearnsSteadyNoiseWithinASecond: what starts after it is told from it.
+func TestVADLearnsSteadyNoiseWithinASecond(t *testing.T) {
+	in := join(quiet(5*time.Second), whiteNoise(4, 2*engine.SampleRate, 0.03), add(voice(time.Second, 0.3), whiteNoise(5, engine.SampleRate, 0.03)), whiteNoise(6, engine.SampleRate, 0.03))
+	got := hear(t, VADConfig{}, engine.Block{Samples: in})
+	require.Len(t, got, 1)
+	assert.InDelta(t, 7*time.Second, got[0].voiceFrom, float64(80*time.Millisecond))
+	assert.InDelta(t, 8*time.Second, got[0].voiceTo, float64(80*time.Millisecond))
+}
+
+// TestVADVoiceThatIsThereFromTheStart does not wait until it knows the noise.
+func TestVADVoiceThatIsThereFromTheStart(t *testing.T) {
+	loud := voice(time.Second, 0.1)[2_000:] // from the middle of a syllable on
+	got := hear(t, VADConfig{PreRoll: 10 * time.Millisecond}, engine.Block{Samples: loud})
+	require.Len(t, got, 1)
+	assert.Zero(t, got[0].voiceFrom)
+}
+
 // TestVADNoiseThatGrowsUnderAVoiceEndsTheUtterance: the floor adapts within its three seconds.
 func TestVADNoiseThatGrowsUnderAVoiceEndsTheUtterance(t *testing.T) {
 	in := join(quiet(time.Second), voice(2*time.Second, 0.1), whiteNoise(6, 10*engine.SampleRate, 0.05))

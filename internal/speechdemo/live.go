@@ -17,7 +17,7 @@ const (
 	wavHeader      = 44     // bytes
 	bytesPerSecond = 32_000 // of sound
 	livePiece      = 50 * time.Millisecond
-	liveTail       = 2500 * time.Millisecond // of silence that goes on after the clip, as a live source does
+	liveTail       = 4 * time.Second // of silence that goes on after the clip, as a live source does
 )
 
 // live feeds clips at the pace of their sound and sees that the first line comes before the input has ended.

@@ -21,14 +21,6 @@ func capacityOf(t *testing.T, file *os.File) int {
 	})
 }
 
-func control[T any](t *testing.T, file *os.File, ask func(fd uintptr) T) (answer T) {
-	t.Helper()
-	raw, err := file.SyscallConn()
-	require.NoError(t, err)
-	require.NoError(t, raw.Control(func(fd uintptr) { answer = ask(fd) }))
-	return answer
-}
-
 // smallPipe is a pipe of 16 pages, whatever the system's default is at the moment.
 func smallPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()

@@ -26,9 +26,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// childEnv is the environment in which the test binary plays a role.
+// childEnv is the environment in which the test binary plays a role. A binary with the race detector would sleep for a
+// second at its end.
 func childEnv(role string) []string {
-	return append(os.Environ(), childVariable+"="+role)
+	return append(os.Environ(), childVariable+"="+role, "GORACE=atexit_sleep_ms=0")
 }
 
 // self is the test binary about to play a role, for the tests that arrange its descriptors themselves.

@@ -50,3 +50,14 @@ func AppendEndMeta(dst []byte, progress float64, message string) []byte {
 	}
 	return putFloat(dst, "progress", clampProgress(progress))
 }
+
+// doneMeta is the meta of nearly every successful END.
+var doneMeta = AppendEndMeta(nil, 1, "")
+
+// EndMeta is the meta that [AppendEndMeta] appends. The bytes may be shared and must not be changed.
+func EndMeta(progress float64, message string) []byte {
+	if progress == 1 && message == "" {
+		return doneMeta
+	}
+	return AppendEndMeta(make([]byte, 0, 48+len(message)), progress, message)
+}

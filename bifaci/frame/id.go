@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"strconv"
 )
 
@@ -55,8 +54,16 @@ func (id ID) Uint() (uint64, bool) { return binary.BigEndian.Uint64(id.bytes[8:]
 func (id ID) String() string {
 	switch id.kind {
 	case idUUID:
-		h := hex.EncodeToString(id.bytes[:])
-		return fmt.Sprintf("%s-%s-%s-%s-%s", h[:8], h[8:12], h[12:16], h[16:20], h[20:])
+		var text [36]byte
+		at := 0
+		for i, part := range [...][]byte{id.bytes[:4], id.bytes[4:6], id.bytes[6:8], id.bytes[8:10], id.bytes[10:]} {
+			if i > 0 {
+				text[at] = '-'
+				at++
+			}
+			at += hex.Encode(text[at:], part)
+		}
+		return string(text[:])
 	case idUint:
 		n, _ := id.Uint()
 		return strconv.FormatUint(n, 10)

@@ -19,7 +19,7 @@ func TestAMinuteOfNoiseSaysNothing(t *testing.T) {
 		for _, level := range []float64{-70, -40, -20, -6} {
 			t.Run(fmt.Sprintf("%s/%v dB", kind, level), func(t *testing.T) {
 				for seed := range uint64(noiseSeeds) {
-					assert.Empty(t, hear(t, noise(sampleRate, time.Minute, level, seedBase+seed)), "seed %d", seedBase+seed)
+					assert.Empty(t, hear(t, noise(sampleRate, noiseLength, level, seedBase+seed)), "seed %d", seedBase+seed)
 				}
 			})
 		}
@@ -28,15 +28,15 @@ func TestAMinuteOfNoiseSaysNothing(t *testing.T) {
 
 func TestAMinuteWithoutKeyingSaysNothing(t *testing.T) {
 	minute := func(f func(seconds float64, i int) float64) tonegen.Signal {
-		s := silent(time.Minute)
+		s := silent(noiseLength)
 		for i := range s.Samples {
 			s.Samples[i] = f(float64(i)/sampleRate, i)
 		}
 		return s
 	}
 	for name, s := range map[string]tonegen.Signal{
-		"silence":     silent(time.Minute),
-		"offset":      silent(time.Minute).Offset(0.25),
+		"silence":     silent(noiseLength),
+		"offset":      silent(noiseLength).Offset(0.25),
 		"one step":    minute(func(_ float64, i int) float64 { return float64(i%2) / 32768 }),
 		"steady tone": minute(func(t float64, _ int) float64 { return 0.3 * math.Sin(2*math.Pi*700*t) }),
 		"dial tone":   minute(func(t float64, _ int) float64 { return 0.2*math.Sin(2*math.Pi*350*t) + 0.2*math.Sin(2*math.Pi*440*t) }),

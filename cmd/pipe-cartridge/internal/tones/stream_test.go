@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/pipe-cartridge/pipe/cmd/pipe-cartridge/internal/engine"
 	"github.com/pipe-cartridge/pipe/internal/tonegen"
@@ -46,13 +46,14 @@ func TestBlockSizesMakeNoDifference(t *testing.T) {
 	want := transcribe(t, cut(samples, len(samples)))
 	require.Equal(t, []string{"K1?", "0#"}, texts(want))
 	assert.Equal(t, want, transcribe(t, cut(samples, 1)))
-	rapid.Check(t, func(rt *rapid.T) {
-		sizes := rapid.SliceOfN(rapid.IntRange(0, 5000), 1, 8).Draw(rt, "sizes")
-		sizes = append(sizes, 1+sizes[0]) // never zeros alone
-		if got := transcribe(t, cut(samples, sizes...)); !assert.ObjectsAreEqual(want, got) {
-			rt.Fatalf("blocks of %v: %v, want %v", sizes, got, want)
+	for seed := range uint64(cuts) {
+		random := rand.New(rand.NewPCG(seedBase, seed))
+		sizes := []int{1 + random.IntN(5000)} // never zeros alone
+		for range random.IntN(8) {
+			sizes = append(sizes, random.IntN(1<<(1+random.IntN(13))))
 		}
-	})
+		assert.Equal(t, want, transcribe(t, cut(samples, sizes...)), "blocks of %v", sizes)
+	}
 }
 
 func TestSegmentIsEmittedSoonAfterItsEndWhileAudioGoesOn(t *testing.T) {
@@ -89,27 +90,27 @@ func TestSegmentIsEmittedSoonAfterItsEndWhileAudioGoesOn(t *testing.T) {
 }
 
 func TestLongTransmissionIsCutBetweenWords(t *testing.T) {
-	text := tonegen.RandomText(4711, 60)
-	s := joined(t, keyed(t, text, tonegen.MorseOptions{WPM: 25, Hz: 650}), silent(time.Second)).AddNoise(6, 3)
+	text := tonegen.RandomText(4711, 40)
+	s := joined(t, keyed(t, text, tonegen.MorseOptions{WPM: 30, Hz: 650}), silent(time.Second)).AddNoise(6, 3)
 	heard := hear(t, s)
 	assert.Equal(t, text, strings.Join(texts(heard), " "))
-	assert.Greater(t, len(heard), 4)
+	assert.GreaterOrEqual(t, len(heard), 4)
 	for _, h := range heard {
 		assert.Less(t, h.End-h.Start, 18*time.Second, "%q is too long for one segment", h.Text)
 	}
 }
 
 func TestTransmissionWithoutWordsIsCutBetweenCharacters(t *testing.T) {
-	text := strings.ReplaceAll(tonegen.RandomText(4712, 90), " ", "")
-	s := joined(t, keyed(t, text, tonegen.MorseOptions{WPM: 30, Hz: 650}), silent(time.Second)).AddNoise(6, 3)
-	require.Greater(t, s.Duration(), 100*time.Second)
+	text := strings.ReplaceAll(tonegen.RandomText(4712, 70), " ", "")
+	s := joined(t, keyed(t, text, tonegen.MorseOptions{WPM: 35, Hz: 650}), silent(time.Second)).AddNoise(6, 3)
+	require.Greater(t, s.Duration(), 70*time.Second)
 	heard := hear(t, s)
 	assert.Equal(t, text, strings.Join(texts(heard), ""))
 	assert.Less(t, heard[0].End-heard[0].Start, 62*time.Second)
 }
 
 func TestEndlessDialIsCutBetweenKeys(t *testing.T) {
-	keys := tonegen.RandomKeys(9, 700)
+	keys := tonegen.RandomKeys(9, 600)
 	heard := hear(t, dialled(t, keys, tonegen.DTMFOptions{Tone: 60 * time.Millisecond, Pause: 60 * time.Millisecond}))
 	assert.Equal(t, keys, strings.Join(texts(heard), ""))
 	assert.Len(t, heard, 2)
@@ -118,7 +119,7 @@ func TestEndlessDialIsCutBetweenKeys(t *testing.T) {
 func TestMemoryIsBoundedWhenDotsNeverEnd(t *testing.T) {
 	var a assembler
 	most := 0
-	for i := range int64(100_000) {
+	for i := range int64(5000) {
 		a.take(tone{start: i * 1600, end: i*1600 + 800, kind: morse, hz: 600, power: 0.1, purity: 0.99})
 		a.tick(i*1600+800, 0, false)
 		a.tick(i*1600+1599, 0, false)
@@ -145,7 +146,7 @@ func TestTimesAreExactAlmostThreeHoursIntoTheStream(t *testing.T) {
 func TestTimesAreSampleExactWhereverAudioLies(t *testing.T) {
 	s := mixture(t)
 	want := hear(t, s)
-	for _, lead := range []int{hop, 1000 * hop, 70_000 * hop} { // whole hops, so that frames fall on the same samples
+	for _, lead := range []int{hop, 1000 * hop, 7000 * hop} { // whole hops, so that frames fall on the same samples
 		var got []engine.Segment
 		for _, h := range transcribe(t, func(yield func(engine.Block, error) bool) {
 			_ = yield(engine.Block{Samples: make([]float32, lead)}, nil) && yield(engine.Block{Samples: floats(s)}, nil)

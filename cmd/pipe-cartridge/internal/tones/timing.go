@@ -23,18 +23,19 @@ type timing struct {
 	cost  [speeds]float64
 }
 
-// dotOf is the i-th dot length, in seconds.
-func dotOf(i int) float64 {
-	return fastestDot * math.Pow(slowestDot/fastestDot, float64(i)/(speeds-1))
+// scale gives the logarithm of the shortest dot and the step from one to the next.
+func scale() (first, step float64) {
+	return math.Log(fastestDot), math.Log(slowestDot/fastestDot) / (speeds - 1)
 }
 
 func (t *timing) mark(seconds float64)  { t.add(seconds, worstMark, nearestMark) }
 func (t *timing) space(seconds float64) { t.add(seconds, worstSpace, nearestSpace) }
 
 func (t *timing) add(seconds, worst float64, nearestTo func(logUnits float64) float64) {
-	first, step := math.Log(seconds/fastestDot), math.Log(slowestDot/fastestDot)/(speeds-1)
+	first, step := scale()
+	length := math.Log(seconds)
 	for i := range t.cost {
-		units := first - step*float64(i)
+		units := length - first - step*float64(i)
 		off := units - nearestTo(units)
 		t.cost[i] += min(off*off, worst)
 	}
@@ -42,20 +43,20 @@ func (t *timing) add(seconds, worst float64, nearestTo func(logUnits float64) fl
 
 // dot is the best length of a dot so far, in seconds.
 func (t *timing) dot() float64 {
-	best, lowest := 0, math.Inf(1)
+	first, step := scale()
+	usual, known := math.Log(usualDot), math.Log(max(t.known, fastestDot))
+	best, lowest := 0.0, math.Inf(1)
 	for i, cost := range t.cost {
-		dot := dotOf(i)
-		usual := math.Log(dot / usualDot)
-		cost += pullUsual * usual * usual
+		dot := first + step*float64(i)
+		cost += pullUsual * (dot - usual) * (dot - usual)
 		if t.known > 0 {
-			known := math.Log(dot / t.known)
-			cost += pullKnown * min(known*known, 1)
+			cost += pullKnown * min((dot-known)*(dot-known), 1)
 		}
 		if cost < lowest {
-			best, lowest = i, cost
+			best, lowest = dot, cost
 		}
 	}
-	return dotOf(best)
+	return math.Exp(best)
 }
 
 // Logarithms of the right lengths in dots, and of the limits between them, half way.

@@ -38,7 +38,7 @@ const (
 	HelloFirst    Property = "HELLO comes first, once, and the host's before the cartridge's"
 	PolicyFirst   Property = "POLICY comes before every REQ but that of identity"
 	RightSide     Property = "only the side that may sends a frame type"
-	KnownRequest  Property = "a frame names a request that was sent, or answers a probe"
+	KnownRequest  Property = "a frame names a request that was sent; an ERR may answer a probe"
 	LiveOnce      Property = "the id of a REQ is not that of a live request"
 	RoutingEchoed Property = "the routing id of the REQ is on every frame, and on no frame of a peer call"
 	OneTerminal   Property = "a request has one terminal in each direction and no flow frame after it"
@@ -79,8 +79,8 @@ type Check struct {
 	policy    bool
 	maxFrame  uint64
 	window    uint64
-	proposed  [2]uint64        // max_frame and initial_credit of the host
-	probes    map[frame.ID]int // unanswered
+	proposed  [2]uint64           // max_frame and initial_credit of the host
+	probes    [2]map[frame.ID]int // unanswered, by who asked
 	exchanges map[frame.ID]*exchange
 	breaches  []Breach
 	trace     []string
@@ -110,7 +110,7 @@ type judgedStream struct {
 // NewCheck is a check for a link that has not begun.
 func NewCheck() *Check {
 	l := frame.DefaultLimits()
-	return &Check{excused: map[frame.ID]bool{}, probes: map[frame.ID]int{}, exchanges: map[frame.ID]*exchange{},
+	return &Check{excused: map[frame.ID]bool{}, probes: [2]map[frame.ID]int{{}, {}}, exchanges: map[frame.ID]*exchange{},
 		maxFrame: l.MaxFrame, window: l.InitialCredit}
 }
 

@@ -112,16 +112,24 @@ func (f Frame) String() string {
 				fmt.Fprintf(&b, " payload=%x…(%d bytes)", p[:24], len(p))
 			}
 		case frame.KeyMeta:
-			text := fmt.Sprintf("%v", f[k])
-			if len(text) > 200 {
-				text = text[:200] + "…"
-			}
-			fmt.Fprintf(&b, " meta=%s", text)
+			fmt.Fprintf(&b, " meta={%s}", metaText(f.Meta()))
 		default:
 			fmt.Fprintf(&b, " %s=%v", k, f[k])
 		}
 	}
 	return b.String()
+}
+
+func metaText(m map[string]any) string {
+	var entries []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		v := m[k]
+		if b, ok := v.([]byte); ok {
+			v = string(b)
+		}
+		entries = append(entries, fmt.Sprintf("%s: %.100s", k, fmt.Sprint(v)))
+	}
+	return strings.Join(entries, ", ")
 }
 
 func short(id frame.ID) string {

@@ -63,10 +63,10 @@ func Start(t testing.TB, c *bifaci.Cartridge, opts ...Option) *Host {
 	ctx, cancel := context.WithCancelCause(h.opts.ctx)
 	h.cancel = cancel
 	go func() { // ends with Serve; end waits for it
-		defer close(h.served)
 		pprof.Do(ctx, pprof.Labels("cartridgetest", h.label), func(ctx context.Context) {
 			h.serveErr = c.Serve(ctx, h.in, h.out)
 		})
+		close(h.served) // first, so that who sees the end of the output knows the reason
 		h.out.closeWrite(io.EOF)
 	}()
 	go h.read() // ends with the cartridge's output
@@ -209,15 +209,15 @@ func (h *Host) wantGoroutines(most int) {
 	})
 }
 
-// poll asks until the answer is yes.
+// poll asks until the answer is yes, less and less often.
 func (h *Host) poll(what string, ask func() bool, instead func() string) {
 	h.t.Helper()
 	late := time.After(h.opts.patience)
-	for !ask() {
+	for pause := time.Millisecond; !ask(); pause *= 2 {
 		select {
 		case <-late:
 			h.t.Fatalf("cartridgetest: waited %v for %s: %s", h.opts.patience, what, instead())
-		case <-time.After(time.Millisecond):
+		case <-time.After(min(pause, h.opts.patience/16)):
 		}
 	}
 }

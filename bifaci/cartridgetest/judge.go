@@ -65,6 +65,8 @@ func (j *judgement) hello() {
 		return
 	case j.d == ToHost && !c.hello[ToCartridge]:
 		j.breach(HelloFirst, "the host has not spoken yet")
+		c.hello[j.d] = true
+		return
 	}
 	c.hello[j.d] = true
 	limit := func(key string, now uint64) uint64 {
@@ -82,17 +84,14 @@ func (j *judgement) hello() {
 	c.window = limit("initial_credit", c.proposed[1])
 }
 
+// heartbeat is the answer to a probe of the other side, or a probe: either side may send one.
 func (j *judgement) heartbeat() {
 	id := j.f.ID()
-	if j.d == ToCartridge {
-		j.c.probes[id]++
+	if theirs := j.c.probes[j.d.opposite()]; theirs[id] > 0 {
+		theirs[id]--
 		return
 	}
-	if j.c.probes[id] == 0 {
-		j.breach(KnownRequest, "a heartbeat that answers no probe")
-		return
-	}
-	j.c.probes[id]--
+	j.c.probes[j.d][id]++
 }
 
 func (j *judgement) req() {
@@ -109,7 +108,7 @@ func (j *judgement) req() {
 	}
 	x := &exchange{caller: j.d, routing: j.f.Routing()}
 	j.c.exchanges[id] = x
-	j.flow(x)
+	j.flow(x, x.routing)
 }
 
 func isIdentity(capURN string) bool {
@@ -123,8 +122,8 @@ func (j *judgement) ofExchange() {
 	x := j.c.exchanges[id]
 	if x == nil {
 		switch {
-		case j.d == ToHost && j.f.Type() == frame.TypeErr && j.c.probes[id] > 0:
-			j.c.probes[id]-- // capacities that were refused
+		case j.d == ToHost && j.f.Type() == frame.TypeErr && j.c.probes[ToCartridge][id] > 0:
+			j.c.probes[ToCartridge][id]-- // capacities that were refused
 		case j.d == ToHost && j.f.Type() == frame.TypeErr && j.c.excused[id]:
 		default:
 			j.breach(KnownRequest, "there was none with this id")
@@ -132,8 +131,10 @@ func (j *judgement) ofExchange() {
 		return
 	}
 	// How a host routes the answers of peer calls is its own business.
-	if (j.d == ToHost || x.caller == ToCartridge) && j.f.Routing() != x.routing {
-		j.breach(RoutingEchoed, "it is %s, want %s", j.f.Routing(), x.routing)
+	routing := j.f.Routing()
+	if (j.d == ToHost || x.caller == ToCartridge) && routing != x.routing {
+		j.breach(RoutingEchoed, "it is %s, want %s", routing, x.routing)
+		routing = x.routing
 	}
 	switch j.f.Type() {
 	case frame.TypeCredit:
@@ -144,12 +145,12 @@ func (j *judgement) ofExchange() {
 		}
 	case frame.TypeCloseStream:
 	default:
-		j.flow(x)
+		j.flow(x, routing)
 	}
 }
 
 // flow judges a flow frame of an exchange: terminal and seq, then what it does to its stream.
-func (j *judgement) flow(x *exchange) {
+func (j *judgement) flow(x *exchange, routing frame.ID) {
 	s := &x.sides[j.d]
 	if s.ended {
 		j.breach(OneTerminal, "its terminal was sent before")
@@ -158,10 +159,10 @@ func (j *judgement) flow(x *exchange) {
 	if s.seq == nil {
 		s.seq, s.streams = map[frame.ID]uint64{}, map[string]*judgedStream{}
 	}
-	if want := s.seq[j.f.Routing()]; j.f.Seq() != want {
+	if want := s.seq[routing]; j.f.Seq() != want {
 		j.breach(SeqWithoutGap, "it is %d, want %d", j.f.Seq(), want)
 	}
-	s.seq[j.f.Routing()] = j.f.Seq() + 1
+	s.seq[routing] = j.f.Seq() + 1
 	switch j.f.Type() {
 	case frame.TypeStreamStart, frame.TypeChunk, frame.TypeStreamEnd:
 		j.stream(s)

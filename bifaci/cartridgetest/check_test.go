@@ -1,0 +1,287 @@
+package cartridgetest
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pipe-cartridge/pipe/bifaci/failure"
+	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/bifaci/host"
+)
+
+// sent is one frame of a conversation.
+type sent struct {
+	d Direction
+	f Frame
+}
+
+// judge shows a conversation to a check.
+func judge(t *testing.T, conversation []sent, excuse ...frame.ID) []Breach {
+	t.Helper()
+	c := NewCheck()
+	for _, id := range excuse {
+		c.Excuse(id)
+	}
+	for _, s := range conversation {
+		b, err := s.f.encode()
+		require.NoError(t, err)
+		n, err := c.Tap(s.d, nil).Write(b)
+		require.NoError(t, err)
+		require.Equal(t, len(b), n)
+	}
+	return c.Breaches()
+}
+
+// of gives frames the ids of a request and numbers their flow.
+func of(id, routing frame.ID, frames ...Frame) []Frame {
+	seq := uint64(0)
+	for i, f := range frames {
+		f = f.With(frame.KeyID, idValue(id)).With(frame.KeySeq, uint64(0))
+		if f.Type().IsFlow() {
+			f[frame.KeySeq] = seq
+			seq++
+		}
+		if !routing.IsZero() {
+			f[frame.KeyRoutingID] = idValue(routing)
+		}
+		frames[i] = f
+	}
+	return frames
+}
+
+var (
+	rid = frame.UintID(7)
+	xid = frame.UintID(9)
+)
+
+// Places in the legal conversation.
+const (
+	atHello = iota
+	atHelloBack
+	atPolicy
+	atReq
+	atStart
+	atChunk0
+	atChunk1
+	atGrant
+	atChunk2
+	atStreamEnd
+	atEnd
+	atAnswerStart
+	atAnswerChunk0
+	atAnswerChunk1
+	atAnswerGrant
+	atAnswerChunk2
+	atAnswerStreamEnd
+	atAnswerEnd
+)
+
+// legal is a conversation with a window of 2: one request with three chunks either way.
+func legal() []sent {
+	limits := frame.DefaultLimits()
+	limits.InitialCredit = 2
+	limits.MaxFrame = 1000
+	control := func(f Frame) Frame { return f.With(frame.KeySeq, uint64(0)) }
+	body := of(rid, xid, ReqFrame(capEcho), StartFrame("s", "media:"), ChunkFrame("s", 0, Bytes("a")), ChunkFrame("s", 1, Bytes("b")),
+		ChunkFrame("s", 2, Bytes("c")), StreamEndFrame("s", 3), EndFrame(false))
+	answer := of(rid, xid, StartFrame("t", "media:"), ChunkFrame("t", 0, Bytes("a")), ChunkFrame("t", 1, Bytes("b")),
+		ChunkFrame("t", 2, Bytes("c")), StreamEndFrame("t", 3), EndFrame(true))
+	hello := control(HelloFrame(limits))
+	return []sent{
+		{ToCartridge, hello}, {ToHost, hello}, {ToCartridge, control(PolicyFrame(host.Online()))},
+		{ToCartridge, body[0]}, {ToCartridge, body[1]}, {ToCartridge, body[2]}, {ToCartridge, body[3]},
+		{ToHost, of(rid, xid, CreditFrame(frame.CreditRequest, "s", 1))[0]},
+		{ToCartridge, body[4]}, {ToCartridge, body[5]}, {ToCartridge, body[6]},
+		{ToHost, answer[0]}, {ToHost, answer[1]}, {ToHost, answer[2]},
+		{ToCartridge, of(rid, xid, CreditFrame(frame.CreditResponse, "t", 1))[0]},
+		{ToHost, answer[3]}, {ToHost, answer[4]}, {ToHost, answer[5]},
+	}
+}
+
+// without leaves one frame out, with puts one in, and change replaces one.
+func without(c []sent, at int) []sent { return append(c[:at:at], c[at+1:]...) }
+
+func with(c []sent, at int, d Direction, f Frame) []sent {
+	return append(append(c[:at:at], sent{d, f}), c[at:]...)
+}
+
+func change(c []sent, at int, to func(Frame) Frame) []sent {
+	c[at].f = to(c[at].f)
+	return c
+}
+
+func set(k frame.Key, v any) func(Frame) Frame { return func(f Frame) Frame { return f.With(k, v) } }
+
+func drop(k frame.Key) func(Frame) Frame { return func(f Frame) Frame { return f.Without(k) } }
+
+func TestCheckPassesTheLegalConversation(t *testing.T) {
+	assert.Empty(t, judge(t, legal()))
+}
+
+// TestCheckPassesTheVectors: what the specification calls legal is no breach.
+func TestCheckPassesTheVectors(t *testing.T) {
+	raw, err := os.ReadFile("../../test/vectors/transcripts.json")
+	require.NoError(t, err)
+	var all []struct {
+		Name   string
+		Limits map[string]uint64
+		Frames []struct{ Dir, Hex string }
+	}
+	require.NoError(t, json.Unmarshal(raw, &all))
+	// In these the host breaks a rule on purpose.
+	rude := map[string]bool{"credit-violation": true, "request-before-policy": true, "corrupted-chunk": true}
+	for _, tr := range all {
+		t.Run(tr.Name, func(t *testing.T) {
+			c := NewCheck()
+			if !strings.HasPrefix(tr.Name, "handshake") { // it starts live
+				c.hello, c.policy = [2]bool{true, true}, true
+				c.maxFrame, c.window = tr.Limits["max_frame"], tr.Limits["initial_credit"]
+			}
+			for _, f := range tr.Frames {
+				b, err := hex.DecodeString(f.Hex)
+				require.NoError(t, err)
+				d := ToCartridge
+				if strings.HasPrefix(f.Dir, "c") {
+					d = ToHost
+				}
+				_, err = c.Tap(d, nil).Write(b)
+				require.NoError(t, err)
+			}
+			var breaches []Breach
+			for _, b := range c.Breaches() {
+				if !rude[tr.Name] || b.Direction == ToHost {
+					breaches = append(breaches, b)
+				}
+			}
+			assert.Empty(t, breaches)
+		})
+	}
+}
+
+// TestCheckCatches has, for each property, conversations that break it and nothing else.
+func TestCheckCatches(t *testing.T) {
+	policy := func() Frame { return legal()[atPolicy].f }
+	req := func(id, routing frame.ID, capURN string) Frame { return of(id, routing, ReqFrame(capURN))[0] }
+	for _, tc := range []struct {
+		name string
+		want Property
+		d    Direction
+		c    []sent
+	}{
+		{"a heartbeat before the host's HELLO", HelloFirst, ToCartridge,
+			with(legal(), atHello, ToCartridge, HeartbeatFrame(nil).With(frame.KeyID, uint64(1)).With(frame.KeySeq, uint64(0)))},
+		{"the cartridge's HELLO first", HelloFirst, ToHost, append([]sent{legal()[atHelloBack], legal()[atHello]}, legal()[atPolicy:atGrant]...)},
+		{"a second HELLO", HelloFirst, ToCartridge, with(legal(), atPolicy, ToCartridge, legal()[atHello].f)},
+		{"REQ before POLICY", PolicyFirst, ToCartridge, without(legal(), atPolicy)},
+		{"POLICY of a cartridge", RightSide, ToHost, with(legal(), atPolicy, ToHost, policy())},
+		{"a relay frame", RightSide, ToHost,
+			with(legal(), atPolicy, ToHost, newFrame(frame.TypeRelayState).With(frame.KeyID, uint64(0)).With(frame.KeySeq, uint64(0)))},
+		{"a callee that cancels", RightSide, ToHost,
+			with(legal(), atEnd, ToHost, of(rid, xid, CancelFrame(failure.UserCancel()))[0])},
+		{"an answer to nothing", KnownRequest, ToHost,
+			with(legal(), atReq, ToHost, of(frame.UintID(8), xid, ErrFrame("X", failure.Internal, "x"))[0])},
+		{"two live requests of one id", LiveOnce, ToCartridge, with(legal(), atEnd, ToCartridge, req(rid, xid, capEcho))},
+		{"an answer without the routing id", RoutingEchoed, ToHost, change(legal(), atAnswerChunk0, drop(frame.KeyRoutingID))},
+		{"a grant without the routing id", RoutingEchoed, ToHost, change(legal(), atGrant, drop(frame.KeyRoutingID))},
+		{"a body that changes its routing id", RoutingEchoed, ToCartridge, change(legal(), atGrant+1, set(frame.KeyRoutingID, uint64(1)))},
+		{"a peer call with a routing id", RoutingEchoed, ToHost, with(legal(), atEnd, ToHost, req(frame.UintID(8), xid, capEcho))},
+		{"two terminals", OneTerminal, ToHost, append(legal(), sent{ToHost, of(rid, xid, ErrFrame("X", failure.Internal, "x"))[0]})},
+		{"a LOG after the terminal", OneTerminal, ToHost, append(legal(), sent{ToHost, of(rid, xid, LogFrame("info", failure.Internal, "x"))[0]})},
+		{"a body that goes on after END", OneTerminal, ToCartridge,
+			with(legal(), atAnswerStart, ToCartridge, of(rid, xid, StartFrame("z", "media:"))[0])},
+		{"a gap in seq", SeqWithoutGap, ToHost, change(legal(), atAnswerEnd, set(frame.KeySeq, uint64(6)))},
+		{"a seq twice", SeqWithoutGap, ToCartridge, change(legal(), atEnd, set(frame.KeySeq, uint64(5)))},
+		{"a numbered control frame", SeqWithoutGap, ToHost, change(legal(), atGrant, set(frame.KeySeq, uint64(1)))},
+		{"a chunk of an unknown stream", StreamOrder, ToHost, change(legal(), atAnswerChunk2, set(frame.KeyStreamID, "z"))[:atAnswerStreamEnd]},
+		{"a chunk without stream", StreamOrder, ToHost, change(legal(), atAnswerChunk2, drop(frame.KeyStreamID))[:atAnswerStreamEnd]},
+		{"a stream started twice", StreamOrder, ToHost, append(legal()[:atAnswerChunk0], sent{ToHost, legal()[atAnswerStart].f.With(frame.KeySeq, uint64(1))})},
+		{"a chunk after STREAM_END", StreamOrder, ToHost, append(legal()[:atAnswerEnd],
+			sent{ToHost, of(rid, xid, ChunkFrame("t", 3, Bytes("d")))[0].With(frame.KeySeq, uint64(5))})},
+		{"END with an open stream", StreamOrder, ToHost, change(without(legal(), atAnswerStreamEnd), atAnswerEnd-1, set(frame.KeySeq, uint64(4)))},
+		{"a chunk_index that jumps", IndexInOrder, ToHost, change(legal(), atAnswerChunk1, set(frame.KeyChunkIndex, uint64(2)))},
+		{"a chunk_count too low", CountExact, ToHost, change(legal(), atAnswerStreamEnd, set(frame.KeyChunkCount, uint64(2)))},
+		{"no chunk_count on a bounded stream", CountExact, ToHost, change(legal(), atAnswerStreamEnd, drop(frame.KeyChunkCount))},
+		{"a chunk_count on an unbounded stream", CountExact, ToHost, change(legal(), atAnswerStart, set(frame.KeyUnbounded, true))},
+		{"a wrong checksum", ChecksumRight, ToHost, change(legal(), atAnswerChunk2, set(frame.KeyChecksum, uint64(1)))},
+		{"a body chunk without credit", WithinWindow, ToCartridge, without(legal(), atGrant)},
+		{"an answer chunk without credit", WithinWindow, ToHost, without(legal(), atAnswerGrant)},
+		{"more granted than sent", CreditEarned, ToHost, change(legal(), atGrant, set(frame.KeyCredit, uint64(3)))},
+		{"a grant in the wrong direction", CreditEarned, ToHost,
+			with(legal(), atChunk2, ToHost, of(rid, xid, CreditFrame(frame.CreditResponse, "s", 1))[0])},
+		{"a grant for no stream", CreditEarned, ToHost,
+			with(legal(), atChunk2, ToHost, of(rid, xid, CreditFrame(frame.CreditRequest, "z", 1))[0])},
+		{"a frame beyond max_frame", MaxFrame, ToHost, change(legal(), atAnswerChunk2, func(f Frame) Frame {
+			big := Bytes(strings.Repeat("x", 1000))
+			return f.With(frame.KeyPayload, big).With(frame.KeyChecksum, fnv1a(big))
+		})},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			breaches := judge(t, tc.c)
+			require.Len(t, breaches, 1)
+			assert.Equal(t, tc.want, breaches[0].Property, breaches[0])
+			assert.Equal(t, tc.d, breaches[0].Direction, breaches[0])
+		})
+	}
+}
+
+func TestCheckCatchesWhatDoesNotDecode(t *testing.T) {
+	for name, b := range map[string]string{
+		"length 0":                "00000000",
+		"a length beyond 16 MiB":  "01000001",
+		"no map":                  "0000000100",
+		"version 4":               "00000009a4000401070205" + "0300",
+		"the retired type":        "00000009a4000601020205" + "0300",
+		"a key twice":             "00000009a4000600060205" + "0300",
+		"an id that is no id":     "00000009a40006010702f40300",
+		"a routing id that is no": "0000000ba50006010702050300" + "0df4",
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := hex.DecodeString(b)
+			require.NoError(t, err)
+			c := NewCheck()
+			_, err = c.Tap(ToHost, nil).Write(raw)
+			require.NoError(t, err)
+			_, err = c.Tap(ToHost, nil).Write(raw)
+			require.NoError(t, err)
+			require.Len(t, c.Breaches(), 1, "and nothing behind it is looked at")
+			assert.Equal(t, Decodable, c.Breaches()[0].Property)
+		})
+	}
+}
+
+func TestCheckReadsByteByByte(t *testing.T) {
+	c := NewCheck()
+	for _, s := range without(legal(), atAnswerGrant) {
+		b, err := s.f.encode()
+		require.NoError(t, err)
+		for i := range b {
+			_, err := c.Tap(s.d, nil).Write(b[i : i+1])
+			require.NoError(t, err)
+		}
+	}
+	require.Len(t, c.Breaches(), 1)
+	assert.Equal(t, WithinWindow, c.Breaches()[0].Property)
+	assert.Len(t, c.Trace(), len(legal())-1)
+}
+
+func TestCheckExcusesTheHostOnly(t *testing.T) {
+	assert.Empty(t, judge(t, without(legal(), atGrant), rid), "the host sent a chunk without credit on purpose")
+	assert.Len(t, judge(t, without(legal(), atAnswerGrant), rid), 1, "the cartridge is judged all the same")
+}
+
+func TestCheckKnowsWhatWasNotAnswered(t *testing.T) {
+	c := NewCheck()
+	for _, s := range legal()[:atAnswerEnd] {
+		b, err := s.f.encode()
+		require.NoError(t, err)
+		_, err = c.Tap(s.d, nil).Write(b)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []frame.ID{rid}, c.Unanswered())
+}

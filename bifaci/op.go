@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sync"
 )
 
@@ -98,16 +99,19 @@ func (e *LookupError) Error() string {
 	return fmt.Sprintf("key %q: want %s, found %s", e.Key, e.Want, e.Found)
 }
 
+// typeName is T as Go writes it, also when it is an interface.
+func typeName[T any]() string { return reflect.TypeFor[T]().String() }
+
 // DryGet returns the value under key as a T; the error is a [*LookupError].
 func DryGet[T any](d *DryContext, key string) (v T, err error) {
 	d.mu.Lock()
 	b, ok := d.values[key]
 	d.mu.Unlock()
 	if !ok {
-		return v, &LookupError{key, fmt.Sprintf("%T", v), "nothing"}
+		return v, &LookupError{key, typeName[T](), "nothing"}
 	}
 	if err := json.Unmarshal(b, &v); err != nil {
-		return v, &LookupError{key, fmt.Sprintf("%T", v), "the JSON " + string(b)}
+		return v, &LookupError{key, typeName[T](), "the JSON " + string(b)}
 	}
 	return v, nil
 }
@@ -135,11 +139,11 @@ func WetGet[T any](w *WetContext, key string) (v T, err error) {
 	found, ok := w.values[key]
 	w.mu.Unlock()
 	if !ok {
-		return v, &LookupError{key, fmt.Sprintf("%T", v), "nothing"}
+		return v, &LookupError{key, typeName[T](), "nothing"}
 	}
 	v, ok = found.(T)
 	if !ok {
-		return v, &LookupError{key, fmt.Sprintf("%T", v), fmt.Sprintf("%T", found)}
+		return v, &LookupError{key, typeName[T](), fmt.Sprintf("%T", found)}
 	}
 	return v, nil
 }

@@ -154,7 +154,7 @@ func (w *wireRequest) panicked(v any) error {
 func (w *wireRequest) conclude(result error) {
 	l := w.link
 	w.recv.Discard()
-	w.abandonCalls(ErrClosed, failure.HostAbort(failure.Internal, "the handler has returned"))
+	w.abandonCalls(w.farewell())
 	w.joinCalls()
 	if result == nil {
 		// Closing is still the handler's work: it waits for credit, and a cancel ends it.
@@ -172,6 +172,17 @@ func (w *wireRequest) conclude(result error) {
 	w.gates.CloseAll(ErrClosed)
 	w.stop(context.Canceled)
 	l.start(start)
+}
+
+// farewell is how calls end that are unfinished when the handler has returned. A request that was stopped passes its own
+// reason on, also when the handler was quicker than the one who stopped it.
+func (w *wireRequest) farewell() (cause error, reason failure.CancelReason) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.outcome != nil && w.outcome.failure != nil {
+		return w.outcome.failure, w.outcome.cascade()
+	}
+	return ErrClosed, failure.HostAbort(failure.Internal, "the handler has returned")
 }
 
 // success fills in END, when nothing stopped the request before. It is called under the lanes' lock.

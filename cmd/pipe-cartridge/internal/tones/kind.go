@@ -29,7 +29,7 @@ const (
 	longestMorse  = 700 * ms // a dash at 5
 	shortestDTMF  = 38 * ms
 
-	leastPurity = 0.55 // of a mark; white noise of 20 ms reaches it about once an hour
+	leastPurity = 0.55 // of a mark; white noise rarely reaches it, tones 3 dB below the noise still do
 	mostTwist   = 8.0  // ratio of power between the two tones, 9 dB; senders keep 6 dB
 	mostError   = 0.025
 	lonely      = 12.0 // a second tone weaker than that, 11 dB, does not make a pair

@@ -50,13 +50,20 @@ func (p wirePeer) Call(ctx context.Context, capURN string) (*PeerCall, error) {
 		c.Lost(err)
 		return nil, err
 	}
-	c.watch(ctx)
+	w.watch(ctx, c)
 	return c, nil
 }
 
-// watch cancels the call without attribution when the context that was given to Call ends.
-func (c *PeerCall) watch(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { c.Abandon(context.Cause(ctx), failure.Unattributed()) })
+// watch cancels the call when the context that was given to Call ends: without attribution, unless that is the request's own end,
+// whose words go on to its calls.
+func (w *wireRequest) watch(ctx context.Context, c *PeerCall) {
+	stop := context.AfterFunc(ctx, func() {
+		if w.stopped.Load() {
+			c.Abandon(w.farewell())
+			return
+		}
+		c.Abandon(context.Cause(ctx), failure.Unattributed())
+	})
 	context.AfterFunc(c.ctx, func() { stop() })
 }
 

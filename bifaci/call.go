@@ -27,6 +27,8 @@ type CallConfig struct {
 	Ended func(*PeerCall)
 	// Flush grants what else the caller has consumed before the call waits; may be nil.
 	Flush func()
+	// AgeFlush sends small writes on arguments by age.
+	AgeFlush bool
 }
 
 // PeerCall is one request as its caller sees it: argument streams out, one response in, both at the same time. Safe for
@@ -55,6 +57,7 @@ type callArg struct {
 	OutputStream
 	sender stages.Sender
 	call   *PeerCall
+	age    *ageFlusher // or nil
 }
 
 // NewCall prepares a call of capURN and sends nothing. The caller registers it under its ID, so that the answer finds it, and
@@ -125,6 +128,10 @@ func (c *PeerCall) Arg(mediaURN string) *OutputStream {
 	a := &callArg{call: c}
 	a.sender.Init(c.cfg.Link, &c.flow, frame.NewUUID().String(), mediaURN, c.flush)
 	a.sink, a.ctx = a, c.ctx
+	if c.cfg.AgeFlush {
+		a.age = new(ageFlusher)
+		a.age.start(c.ctx, &a.sender)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.finished {
@@ -143,6 +150,7 @@ func (c *PeerCall) Arg(mediaURN string) *OutputStream {
 
 func (a *callArg) Start(ctx context.Context, m stages.Mode) error    { return a.sender.Start(ctx, m) }
 func (a *callArg) Started() bool                                     { return a.sender.Started() }
+func (a *callArg) Fresh() bool                                       { return a.sender.Fresh() }
 func (a *callArg) Write(ctx context.Context, p []byte) error         { return a.sender.Write(ctx, p) }
 func (a *callArg) EmitValue(ctx context.Context, v any) error        { return a.sender.EmitValue(ctx, v) }
 func (a *callArg) Flush(ctx context.Context) error                   { return a.sender.Flush(ctx) }
@@ -283,10 +291,31 @@ var ErrRequestEnded = errors.New("bifaci: the request has ended")
 
 func (c *PeerCall) ended() {
 	c.once.Do(func() {
+		for _, a := range c.openArgs() { // later ones find the gates closed
+			if a.age != nil {
+				a.age.stop()
+			}
+		}
 		if c.cfg.Ended != nil {
 			c.cfg.Ended(c)
 		}
 	})
+}
+
+func (c *PeerCall) openArgs() []*callArg {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.args
+}
+
+// join waits for the goroutines that send arguments; the call has ended.
+func (c *PeerCall) join() {
+	c.feeders.Wait()
+	for _, a := range c.openArgs() {
+		if a.age != nil {
+			a.age.join()
+		}
+	}
 }
 
 // violated fails the call because its answer breaks the protocol: an error to the caller, a CANCEL to the callee.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -123,8 +122,9 @@ type cliRun struct {
 	maxChunk int
 }
 
-func (r *cliRun) options() *options           { return &r.c.opts }
-func (r *cliRun) cap(rt *route) *manifest.Cap { return rt.def }
+func (r *cliRun) options() *options            { return &r.c.opts }
+func (r *cliRun) cap(rt *route) *manifest.Cap  { return rt.def }
+func (r *cliRun) fail(req *Request, err error) { req.stop(err) }
 func (r *cliRun) policy() (Policy, bool) {
 	if p := r.c.opts.cliPolicy; p != nil {
 		return *p, true
@@ -140,9 +140,9 @@ func (r *cliRun) perform(ctx context.Context, rt *route, h *handler, values []*c
 	src := &cliPackage{run: r, values: values}
 	req.input.src = src
 	sink := newCLISink(r.out, r.err)
-	req.out = OutputStream{sink: sink, ctx: req.ctx}
+	req.out = OutputStream{sink: sink, ctx: req.ctx, keepalive: r.c.opts.keepalive}
 	defer src.close()
-	err := callHandler(req.ctx, h, req)
+	err := req.join(callHandler(req.ctx, h, req))
 	if err != nil {
 		return errors.Join(err, sink.flushAll())
 	}
@@ -153,24 +153,13 @@ func (r *cliRun) perform(ctx context.Context, rt *route, h *handler, values []*c
 func callHandler(ctx context.Context, h *handler, req *Request) (err error) {
 	var done sync.WaitGroup
 	done.Add(1)
-	go func() { // Goexit must not end the caller's goroutine; waited for below
+	go guard(func() error { return h.call(ctx, req) }, func(result error) { // Goexit must not end the caller's goroutine
 		defer done.Done()
-		returned := false
-		defer func() {
-			if returned {
-				return
-			}
-			what := "panic: the handler called runtime.Goexit"
-			if v := recover(); v != nil {
-				what = fmt.Sprintf("panic: %v", v)
-			}
-			stack := string(debug.Stack())
-			logErr := req.out.Log("error", failure.Internal, what+"\n"+validText(stack[:min(len(stack), maxStack)]))
-			err = errors.Join(errors.New(what), logErr)
-		}()
-		err = h.call(ctx, req)
-		returned = true
-	}()
+		err = result
+		if logErr := logPanic(ctx, req.out.sink, result); logErr != nil {
+			err = errors.Join(result, logErr)
+		}
+	})
 	done.Wait()
 	return err
 }

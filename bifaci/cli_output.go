@@ -51,6 +51,12 @@ func (s *cliSink) Started() bool {
 	return s.started && !s.closed
 }
 
+func (s *cliSink) Fresh() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.started && !s.closed
+}
+
 // ready starts the stream implicitly and refuses what breaks its mode; the lock is held.
 func (s *cliSink) ready(sequence bool) error {
 	switch {

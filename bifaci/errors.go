@@ -27,9 +27,10 @@ var (
 	ErrPeerUnsupported = errors.New("bifaci: there is no host to call other caps with")
 	ErrNotRunning      = errors.New("bifaci: the cartridge does not run")
 
-	ErrStarted    = stages.ErrStarted
-	ErrClosed     = stages.ErrClosed
-	ErrStreamMode = stages.ErrStreamMode
+	ErrNotStarted = errors.New("bifaci: the stream is not started")
+	ErrStarted    = stages.ErrStarted
+	ErrClosed     = stages.ErrClosed
+	ErrStreamMode = stages.ErrStreamMode
 )
 
 // errConnectionClosed is what waits fail with when the input ended before they could be met.

@@ -41,17 +41,20 @@ type packageSource interface {
 // Next returns the next input stream as soon as it has started, and io.EOF after the end of the body. An error of the package
 // is returned by every later call as well.
 func (p *InputPackage) Next(ctx context.Context) (*InputStream, error) {
-	p.mu.Lock()
-	n := p.next
-	p.next++
-	p.mu.Unlock()
-	s, err := p.at(ctx, n)
-	if err != nil {
+	for {
 		p.mu.Lock()
-		p.next--
+		n := p.next
+		if n < len(p.streams) { // waited for before it is claimed, so that who gives up leaves no gap
+			p.next++
+			s := p.streams[n]
+			p.mu.Unlock()
+			return s, nil
+		}
 		p.mu.Unlock()
+		if _, err := p.at(ctx, n); err != nil {
+			return nil, err
+		}
 	}
-	return s, err
 }
 
 // at gives stream n; any number of goroutines may ask for the same one.

@@ -44,11 +44,15 @@ func (s wireSink) finish(progress float64, message string) { s.w.finish(progress
 
 // log sends a LOG on the request's flow. It waits for room in the lane only.
 func (w *wireRequest) log(ctx context.Context, rec frame.LogRecord) error {
+	if w.ended.Load() {
+		w.link.Straggler(frame.TypeLog) // never an error
+		return nil
+	}
 	b, err := w.link.lanes.Begin(ctx, w.flushGrants)
+	if err != nil && ctx.Err() != nil && w.link.lanes.Err() == nil {
+		b, err = w.link.lanes.Begin(context.WithoutCancel(ctx), w.flushGrants) // a cancelled handler may still log
+	}
 	if err != nil {
-		if w.ended.Load() {
-			return nil // a LOG after the terminal is a straggler, never an error
-		}
 		return w.link.sendError(err, frame.TypeLog)
 	}
 	defer b.End()

@@ -2,9 +2,7 @@ package bifaci
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
@@ -19,9 +17,6 @@ func (o *outcome) cascade() failure.CancelReason {
 	}
 	return failure.Collateral(classOf(o.failure), o.failure.Message)
 }
-
-// maxStack is how much of a panic's stack goes into its LOG, bytes.
-const maxStack = 8 << 10
 
 // poison fails a request because the other side broke the protocol.
 func (l *link) poison(w *wireRequest, fault *failure.Failure) {
@@ -75,16 +70,7 @@ func (l *link) end(w *wireRequest, o *outcome, cause error) {
 // serve is a request's goroutine: it runs the handler, then writes the terminal and frees the slot. Whatever the handler does,
 // one terminal leaves the process and the slot is freed once.
 func (w *wireRequest) serve() {
-	var err error
-	returned := false
-	defer func() {
-		if !returned {
-			err = w.panicked(recover())
-		}
-		w.conclude(err)
-	}()
-	err = w.perform()
-	returned = true
+	guard(w.perform, w.conclude)
 }
 
 // perform calls the handler; a factory is called after those of the requests admitted before.
@@ -133,26 +119,13 @@ func (w *wireRequest) factoryDone() {
 	}
 }
 
-// panicked makes a failure of a panic, or of runtime.Goexit, and logs its stack.
-func (w *wireRequest) panicked(v any) error {
-	what := fmt.Sprintf("panic: %v", v)
-	if v == nil {
-		what = "panic: the handler called runtime.Goexit"
-	}
-	stack := debug.Stack()
-	if len(stack) > maxStack {
-		stack = stack[:maxStack]
-	}
-	rec := frame.LogRecord{Level: "error", Class: failure.Internal, Message: what + "\n" + validText(string(stack))}
-	if err := w.log(context.WithoutCancel(w.ctx), rec); err != nil {
-		w.link.c.opts.log.Debug("the stack of a panic could not be sent", "error", err)
-	}
-	return errors.New(what)
-}
-
 // conclude ends the request with the handler's result, or with what was decided before it returned.
 func (w *wireRequest) conclude(result error) {
 	l := w.link
+	if err := logPanic(w.ctx, w.out.sink, result); err != nil {
+		l.c.opts.log.Debug("the stack of a panic could not be sent", "error", err)
+	}
+	result = w.join(result)
 	w.recv.Discard()
 	w.abandonCalls(w.farewell())
 	w.joinCalls()
@@ -165,14 +138,21 @@ func (w *wireRequest) conclude(result error) {
 	if result != nil {
 		w.fail(result)
 	}
+	w.gates.CloseAll(ErrClosed)
+	w.stop(context.Canceled)
+	if w.age != nil {
+		w.age.stop()
+		w.age.join()
+	}
 	l.mu.Lock()
 	w.ended.Store(true)
 	start := l.forget(w)
 	l.mu.Unlock()
-	w.gates.CloseAll(ErrClosed)
-	w.stop(context.Canceled)
 	l.start(start)
 }
+
+// fail implements environment.
+func (l *link) fail(r *Request, err error) { l.end(r.wire, &outcome{failure: failure.From(err)}, err) }
 
 // farewell is how calls end that are unfinished when the handler has returned. A request that was stopped passes its own
 // reason on, also when the handler was quicker than the one who stopped it.
@@ -194,7 +174,7 @@ func (w *wireRequest) success(f *frame.Frame) bool {
 	}
 	w.outcome = new(outcome)
 	w.ended.Store(true)
-	f.EOF, f.Meta = true, frame.AppendEndMeta(nil, w.progress, w.message)
+	f.EOF, f.Meta = true, frame.EndMeta(w.progress, w.message)
 	f.Has = f.Has.With(frame.KeyEOF).With(frame.KeyMeta)
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
@@ -17,13 +18,15 @@ type OutputStream struct {
 	sink outputSink
 	ctx  context.Context // of calls without one of their own: the request's
 	// check is asked before a start, R-6.35; nil for arguments.
-	check func(sequence, unbounded bool) error
+	check     func(sequence, unbounded bool) error
+	keepalive time.Duration // of RunWithKeepalive; 0 means the default
 }
 
 // outputSink is where an output goes: a wire stream, or standard output in CLI mode.
 type outputSink interface {
 	Start(ctx context.Context, m stages.Mode) error
 	Started() bool
+	Fresh() bool // neither started nor closed
 	Write(ctx context.Context, p []byte) error
 	EmitValue(ctx context.Context, v any) error
 	EmitItem(ctx context.Context, v any, meta []byte) error

@@ -38,7 +38,8 @@ func (p wirePeer) Call(ctx context.Context, capURN string) (*PeerCall, error) {
 	if w.stopped.Load() || w.ended.Load() {
 		return nil, context.Cause(w.ctx)
 	}
-	c, err := NewCall(w.ctx, capURN, CallConfig{Link: &l.stages, Parent: w.flow.ID(), Ended: w.callEnded, Flush: w.flushGrants})
+	c, err := NewCall(w.ctx, capURN, CallConfig{Link: &l.stages, Parent: w.flow.ID(), Ended: w.callEnded, Flush: w.flushGrants,
+		AgeFlush: l.c.opts.ageFlush})
 	if err != nil {
 		return nil, fmt.Errorf("peer call: %w", err)
 	}
@@ -126,7 +127,7 @@ func (w *wireRequest) abandonCalls(cause error, reason failure.CancelReason) {
 // joinCalls waits for the goroutines that feed the request's calls; the calls have ended.
 func (w *wireRequest) joinCalls() {
 	for _, c := range w.openCalls() {
-		c.feeders.Wait()
+		c.join()
 	}
 }
 

@@ -22,6 +22,7 @@ type Request struct {
 	stop  context.CancelCauseFunc
 	input InputPackage
 	out   OutputStream
+	group group // goroutines of Go
 
 	wire *wireRequest // nil in CLI mode
 }
@@ -31,6 +32,7 @@ type environment interface {
 	options() *options
 	policy() (Policy, bool)
 	cap(*route) *manifest.Cap
+	fail(r *Request, err error) // stops r because one of its goroutines failed
 }
 
 // wireRequest is the part of a request that lives on a link: its flow, its streams, and the one decision how it ends.
@@ -52,6 +54,7 @@ type wireRequest struct {
 	ended   atomic.Bool // the terminal is on its way: state T
 
 	hasCalls atomic.Bool // calls is not empty
+	age      *ageFlusher // of the sender, with WithAgeFlush; or nil
 
 	mu       sync.Mutex
 	calls    map[frame.ID]*PeerCall // peer calls of the handler, ended ones included

@@ -266,7 +266,11 @@ func (l *link) newRequest(id, routing frame.ID, rt *route) *wireRequest {
 	}
 	w.input.src = wirePackage{w}
 	w.out.sink, w.out.ctx = wireSink{&w.sender, w}, w.ctx
-	w.out.check = w.contract(rt)
+	w.out.check, w.out.keepalive = w.contract(rt), l.c.opts.keepalive
+	if l.c.opts.ageFlush {
+		w.age = new(ageFlusher)
+		w.age.start(w.ctx, &w.sender)
+	}
 	return w
 }
 

@@ -21,13 +21,8 @@ func (s *Sender) Write(ctx context.Context, p []byte) error {
 	if err := s.turn(ctx); err != nil {
 		return err
 	}
-	err := s.writeLocked(ctx, p)
-	ask := s.ageFlush != nil && err == nil && len(s.buf) > bufHead
-	s.unlock()
-	if ask {
-		s.ageFlush(s)
-	}
-	return err
+	defer s.endCall()
+	return s.writeLocked(ctx, p)
 }
 
 func (s *Sender) writeLocked(ctx context.Context, p []byte) error {
@@ -133,7 +128,7 @@ func (s *Sender) EmitValue(ctx context.Context, v any) error {
 	if err := s.turn(ctx); err != nil {
 		return err
 	}
-	defer s.unlock()
+	defer s.endCall()
 	if err := s.ready(false); err != nil {
 		return err
 	}

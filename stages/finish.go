@@ -162,5 +162,6 @@ func (s *Sender) Abort(ctx context.Context, streamEnd bool, fill Terminal) error
 	}
 	s.buf = nil
 	s.to(senderEnded)
+	s.broken = ErrClosed // whatever broke it before, the stream is over now
 	return b.Put(s.flow, &last, nil)
 }

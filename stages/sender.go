@@ -48,7 +48,7 @@ type Sender struct {
 	media []byte
 	hook  func() // flush before block, R-10.21; may be nil
 
-	open atomic.Bool // started and not ended, see to
+	seen atomic.Uint32 // state, for who does not have the turn; see to
 
 	mu       sync.Mutex
 	busy     bool            // a call is sending; state below is its own
@@ -65,10 +65,10 @@ type Sender struct {
 	since    time.Time
 	inItem   bool // the last thing sent left a sequence item unfinished
 	broken   error
-	ageFlush func(*Sender) // asks for a flush after coalesceAge, or nil
+	ageFlush func() // asks for FlushAged after coalesceAge, or nil
 }
 
-type senderState uint8
+type senderState uint32
 
 const (
 	senderNew     senderState = iota
@@ -93,9 +93,6 @@ func (s *Sender) Gate() *credit.Gate { return &s.gate }
 
 // ID is the stream id.
 func (s *Sender) ID() string { return string(s.id) }
-
-// SetAgeFlush makes ask be called, without a lock, when bytes start to wait in an empty buffer.
-func (s *Sender) SetAgeFlush(ask func(*Sender)) { s.ageFlush = ask }
 
 // Mode is how a stream is started.
 type Mode struct {
@@ -130,12 +127,18 @@ func (s *Sender) Start(ctx context.Context, m Mode) error {
 }
 
 // Started reports whether the stream was started, explicitly or by a data call, and not closed since.
-func (s *Sender) Started() bool { return s.open.Load() }
+func (s *Sender) Started() bool {
+	state := senderState(s.seen.Load())
+	return state == senderPending || state == senderStarted
+}
+
+// Fresh reports whether the stream was neither started nor closed yet.
+func (s *Sender) Fresh() bool { return senderState(s.seen.Load()) == senderNew }
 
 // to changes the state.
 func (s *Sender) to(state senderState) {
 	s.state = state
-	s.open.Store(state == senderPending || state == senderStarted)
+	s.seen.Store(uint32(state))
 }
 
 // turn is lock for a data call. One that leaves before its turn leaves a hole in the stream, which breaks it.

@@ -157,6 +157,10 @@ func interrupt(r io.Reader) {
 // nil at a clean end of the input.
 func (l *link) read(ctx context.Context) error {
 	var f frame.Frame
+	reorder := l.newReorder()
+	if reorder != nil {
+		defer reorder.Close()
+	}
 	for {
 		block, err := l.dec.Next(&f)
 		if ctx.Err() != nil {
@@ -172,7 +176,7 @@ func (l *link) read(ctx context.Context) error {
 		if f.Type == frame.TypeHeartbeat {
 			l.heartbeat(&f)
 		}
-		if err := l.dispatch(&f, block); err != nil {
+		if err := l.ordered(reorder, &f, block); err != nil {
 			return err
 		}
 		if err := l.lanes.WaitOwn(ctx); err != nil {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/manifest"
@@ -52,7 +55,7 @@ func (c *Cartridge) RunCLI(ctx context.Context, args []string, stdin io.Reader, 
 	}
 	def, ok := c.manifest.Lookup(args[0])
 	if !ok {
-		return &UsageError{UnknownSubcommand, fmt.Sprintf("unknown subcommand %q; try --help", args[0])}
+		return &UsageError{UnknownSubcommand, fmt.Sprintf("unknown subcommand %s; try --help", quoted(args[0]))}
 	}
 	words := args[1:]
 	if len(words) == 1 && (words[0] == "--help" || words[0] == "-h") {
@@ -83,20 +86,35 @@ func (c *Cartridge) runCap(ctx context.Context, def *manifest.Cap, words []strin
 	if err != nil {
 		return err
 	}
-	run := &cliRun{c: c, stdin: &cliStdin{r: stdin}, out: stdout, err: stderr, maxChunk: int(c.opts.limits.MaxChunk)}
+	run := &cliRun{c: c, stdin: newCLIStdin(stdin), out: stdout, err: stderr, maxChunk: cliChunk(c.opts.limits.MaxChunk)}
 	c.cli.Store(run)
 	defer run.stdin.stop()
-	runs, err := run.plan(def, words)
+	runs, err := run.plan(ctx, def, words)
 	if err != nil {
 		return err
 	}
 	for _, values := range runs {
 		if err := run.perform(ctx, rt, h, values); err != nil {
-			return failure.From(err)
+			return cliFailure(ctx, err)
 		}
 	}
 	return nil
 }
+
+// cliFailure is how a handler's error ends the command. One that only passes on that the command was ended, by a signal for
+// instance, is no fault of the handler.
+func cliFailure(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
+		return failure.Newf(failure.Aborted, failure.Environment, "%w", cause)
+	}
+	return failure.From(err)
+}
+
+// maxCLIChunk bounds how much of the input is read at a time where max_chunk does not, bytes.
+const maxCLIChunk = 1 << 20
+
+// cliChunk is how much of the input is read at a time at most.
+func cliChunk(maxChunk uint64) int { return int(max(min(maxChunk, maxCLIChunk), 1)) }
 
 // cliRoute finds the handler with the cap's URN as the request (spec/manifest-cli.md 9.3).
 func (c *Cartridge) cliRoute(def *manifest.Cap) (*route, *handler, error) {
@@ -108,7 +126,9 @@ func (c *Cartridge) cliRoute(def *manifest.Cap) (*route, *handler, error) {
 	defer c.mu.Unlock()
 	i, ok := urn.Best(c.patterns(), request, nil)
 	if !ok {
-		return nil, nil, failure.Newf(failure.NoHandler, failure.Environment, "No handler registered for cap: %s", def.URN)
+		f := failure.Newf(failure.NoHandler, failure.Environment, "No handler registered for cap: %s", def.URN)
+		f.Err = ErrNoHandler
+		return nil, nil, f
 	}
 	h := &c.handlers[i]
 	return &route{cap: request.String(), pattern: h.pattern.String(), handler: i, def: def}, h, nil
@@ -142,6 +162,7 @@ func (r *cliRun) perform(ctx context.Context, rt *route, h *handler, values []*c
 	sink := newCLISink(r.out, r.err)
 	req.out = OutputStream{sink: sink, ctx: req.ctx, keepalive: r.c.opts.keepalive}
 	defer src.close()
+	defer sink.end()
 	err := req.join(callHandler(req.ctx, h, req))
 	if err != nil {
 		return errors.Join(err, sink.flushAll())
@@ -182,7 +203,13 @@ func (h *handler) call(ctx context.Context, req *Request) error {
 // was one (R-2.18).
 func (r *cliRun) closeFeeds() bool { return r.stdin.close() }
 
-// oneLine makes a text fit one line of standard error.
-func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+// quoted is a word in quotes: as it is when it can be printed.
+func quoted(word string) string {
+	if strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) || !utf8.ValidString(word) {
+		return strconv.Quote(word)
+	}
+	return `"` + word + `"`
 }
+
+// oneLine makes a text fit one line of standard error, or of a table.
+func oneLine(s string) string { return strings.Join(strings.FieldsFunc(s, unicode.IsControl), " ") }

@@ -1,6 +1,7 @@
 package bifaci
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -76,7 +77,7 @@ func wordFor(def *manifest.Cap, i int, arg manifest.Arg, words, free []string) (
 
 // plan gives every argument its value: command line, then stdin, then default (spec/manifest-cli.md 10.2). The result is one
 // set of values per run of the handler.
-func (r *cliRun) plan(def *manifest.Cap, words []string) ([][]*cliValue, error) {
+func (r *cliRun) plan(ctx context.Context, def *manifest.Cap, words []string) ([][]*cliValue, error) {
 	args := def.EffectiveArgs()
 	free := positionals(words)
 	given := make([]*string, len(args))
@@ -96,7 +97,7 @@ func (r *cliRun) plan(def *manifest.Cap, words []string) ([][]*cliValue, error) 
 	var values []*cliValue
 	var missing []string
 	for i, a := range args {
-		v, err := r.value(a, given[i], i == streaming, streaming < 0 && a.HasStdin(), len(words) > 0)
+		v, err := r.value(ctx, a, given[i], i == streaming, streaming < 0 && a.HasStdin(), len(words) > 0)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +110,27 @@ func (r *cliRun) plan(def *manifest.Cap, words []string) ([][]*cliValue, error) 
 	if len(missing) > 0 {
 		return nil, &UsageError{MissingArgument, "missing required argument " + strings.Join(missing, ", required argument ")}
 	}
-	return expandRuns(values)
+	runs, err := expandRuns(values)
+	if err != nil || streaming < 0 {
+		return runs, err
+	}
+	return runs, r.openLive(ctx, values, len(runs))
+}
+
+// openLive makes standard input the live stream of the value that wants it. Several runs must have the same of it, which is possible only
+// when it was read whole.
+func (r *cliRun) openLive(ctx context.Context, values []*cliValue, runs int) error {
+	if runs == 1 {
+		r.stdin.setLive()
+		return nil
+	}
+	b, err := r.stdin.readAll(ctx)
+	for _, v := range values {
+		if v.kind == fromStdin {
+			v.kind, v.bytes = fromBytes, b
+		}
+	}
+	return err
 }
 
 func describeArg(a manifest.Arg) string {
@@ -120,7 +141,7 @@ func describeArg(a manifest.Arg) string {
 }
 
 // value finds one argument's value, or nil when it is absent.
-func (r *cliRun) value(a manifest.Arg, given *string, streaming, mayRead, hasWords bool) (*cliValue, error) {
+func (r *cliRun) value(ctx context.Context, a manifest.Arg, given *string, streaming, mayRead, hasWords bool) (*cliValue, error) {
 	v := &cliValue{arg: a, media: a.StreamURN()}
 	switch {
 	case given != nil:
@@ -129,9 +150,9 @@ func (r *cliRun) value(a manifest.Arg, given *string, streaming, mayRead, hasWor
 		v.kind = fromStdin
 		return v, nil
 	case mayRead && r.stdin.available():
-		b, err := r.stdin.readAll()
+		b, err := r.stdin.readAll(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("reading standard input: %w", err)
+			return nil, err
 		}
 		if len(b) > 0 || !hasWords {
 			v.bytes = b

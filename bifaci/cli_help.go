@@ -33,7 +33,7 @@ func summary(def *manifest.Cap) string {
 	if def.Description != "" {
 		return oneLine(def.Description)
 	}
-	return def.Title
+	return oneLine(def.Title)
 }
 
 // capHelp is the help of one subcommand.
@@ -67,7 +67,7 @@ func presence(a manifest.Arg) string {
 	hasDefault := a.DefaultValue != nil && string(a.DefaultValue) != "null"
 	switch {
 	case hasDefault:
-		return fmt.Sprintf("(default %s)", defaultText(a.DefaultValue))
+		return fmt.Sprintf("(default %s)", oneLine(string(defaultText(a.DefaultValue))))
 	case a.Required:
 		return "(required)"
 	}

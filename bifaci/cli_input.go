@@ -3,14 +3,12 @@ package bifaci
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
-	"github.com/pipe-cartridge/pipe/bifaci/stdio"
 	"github.com/pipe-cartridge/pipe/stages"
 )
 
@@ -33,7 +31,7 @@ func (p *cliPackage) stream(_ context.Context, n int) (*InputStream, error) {
 	switch v.kind {
 	case fromStdin:
 		s.unbounded = true
-		s.src = p.run.stdin.stream(p.run.maxChunk)
+		s.src = newStdinSource(p.run.stdin, p.run.maxChunk)
 	case fromFiles:
 		s.src = &fileSource{paths: v.files, argURN: v.arg.MediaURN, whole: v.arg.IsSequence, chunk: p.run.maxChunk, limit: limit}
 	default:
@@ -85,18 +83,23 @@ func (s *bytesSource) piece(ctx context.Context) (stages.Piece, error) {
 }
 func (s *bytesSource) discard() { s.done = true }
 
-// fileSource reads files when they are consumed: one item per file of a sequence, pieces of a scalar's one file.
+// fileSource reads files when they are consumed: one item per file of a sequence, pieces of a scalar's one file. An empty
+// file is one empty piece, as an empty input is.
 type fileSource struct {
 	paths  []string
 	argURN string
 	whole  bool
-	chunk  int
+	chunk  int   // bytes of a piece at most
 	limit  int64 // bytes of an item; 0 for none
 	f      *os.File
+	read   bool // something of f was given out
 }
 
-func (s *fileSource) next(context.Context) (Item, error) {
+func (s *fileSource) next(ctx context.Context) (Item, error) {
 	for {
+		if ctx.Err() != nil {
+			return Item{}, context.Cause(ctx) // a disk does not block, so nobody else would look
+		}
 		if s.f == nil {
 			if len(s.paths) == 0 {
 				return Item{}, io.EOF
@@ -105,7 +108,7 @@ func (s *fileSource) next(context.Context) (Item, error) {
 			if err != nil {
 				return Item{}, s.unreadable(s.paths[0], err)
 			}
-			s.f, s.paths = f, s.paths[1:]
+			s.f, s.paths, s.read = f, s.paths[1:], false
 			if s.whole {
 				return s.readWhole()
 			}
@@ -113,6 +116,7 @@ func (s *fileSource) next(context.Context) (Item, error) {
 		buf := make([]byte, s.chunk)
 		n, err := s.f.Read(buf)
 		if n > 0 {
+			s.read = true
 			return plainItem(buf[:n]), nil
 		}
 		name := s.f.Name()
@@ -122,6 +126,9 @@ func (s *fileSource) next(context.Context) (Item, error) {
 		}
 		if closeErr != nil {
 			return Item{}, s.unreadable(name, closeErr)
+		}
+		if !s.read {
+			return plainItem(nil), nil
 		}
 	}
 }
@@ -160,134 +167,4 @@ func (s *fileSource) discard() {
 		err := s.closeFile()
 		_ = err // nothing more was wanted of it
 	}
-}
-
-// cliStdin is standard input, read whole at most once, or as a stream by one argument.
-type cliStdin struct {
-	r    io.Reader
-	once sync.Once
-	all  []byte
-	err  error
-
-	mu     sync.Mutex
-	source *stdinSource
-}
-
-// available reports whether standard input can hold a value: a terminal cannot (spec/manifest-cli.md 10.4).
-func (s *cliStdin) available() bool {
-	if s.r == nil {
-		return false
-	}
-	f, ok := s.r.(*os.File)
-	return !ok || !stdio.IsTerminal(f)
-}
-
-func (s *cliStdin) readAll() ([]byte, error) {
-	s.once.Do(func() { s.all, s.err = io.ReadAll(s.r) })
-	return s.all, s.err
-}
-
-// stream makes the one live stream of standard input.
-func (s *cliStdin) stream(chunk int) itemSource {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.source = &stdinSource{r: s.r, chunk: chunk, reads: make(chan stdinRead), done: make(chan struct{})}
-	return s.source
-}
-
-// close ends the live stream as if the input had ended; it reports whether there was one.
-func (s *cliStdin) close() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.source != nil && s.source.end()
-}
-
-// stop ends the live stream when the command is over, and releases its reader where that can be done.
-func (s *cliStdin) stop() {
-	if !s.close() {
-		return
-	}
-	if f, ok := s.r.(*os.File); ok && f == os.Stdin {
-		return // the process is about to end
-	}
-	if c, ok := s.r.(io.Closer); ok {
-		err := c.Close()
-		_ = err // it was closed to release its reader
-	}
-}
-
-// stdinRead is what one read gave.
-type stdinRead struct {
-	b   []byte
-	err error
-}
-
-// stdinSource hands standard input on as it comes: one read is one item. A goroutine reads, one item ahead, because a read of
-// standard input cannot be interrupted everywhere; it ends with the input, or at its next read after the stream was ended.
-type stdinSource struct {
-	r     io.Reader
-	chunk int
-	start sync.Once
-	reads chan stdinRead
-	done  chan struct{}
-	ended sync.Once
-}
-
-func (s *stdinSource) next(ctx context.Context) (Item, error) {
-	s.start.Do(func() { go s.read() })
-	select {
-	case <-s.done:
-		return Item{}, io.EOF
-	default:
-	}
-	select {
-	case r := <-s.reads:
-		if r.err != nil {
-			if errors.Is(r.err, io.EOF) {
-				s.end()
-				return Item{}, io.EOF
-			}
-			return Item{}, fmt.Errorf("reading standard input: %w", r.err)
-		}
-		return plainItem(r.b), nil
-	case <-s.done:
-		return Item{}, io.EOF
-	case <-ctx.Done():
-		return Item{}, context.Cause(ctx)
-	}
-}
-
-func (s *stdinSource) read() {
-	for {
-		buf := make([]byte, s.chunk)
-		n, err := s.r.Read(buf)
-		if n > 0 && !s.give(stdinRead{b: buf[:n]}) {
-			return
-		}
-		if err != nil {
-			s.give(stdinRead{err: err})
-			return
-		}
-	}
-}
-
-func (s *stdinSource) give(r stdinRead) bool {
-	select {
-	case s.reads <- r:
-		return true
-	case <-s.done:
-		return false
-	}
-}
-
-func (s *stdinSource) piece(ctx context.Context) (stages.Piece, error) {
-	return plainPiece(s.next(ctx))
-}
-
-func (s *stdinSource) discard() { s.end() }
-
-// end ends the stream; it reports whether that was new.
-func (s *stdinSource) end() (first bool) {
-	s.ended.Do(func() { close(s.done); first = true })
-	return first
 }

@@ -15,7 +15,9 @@ import (
 // cliSink writes a request's output raw to standard output, and its logs to standard error (spec/manifest-cli.md section 11). Small
 // writes coalesce like on a link; items go out at once.
 type cliSink struct {
-	err io.Writer
+	logMu sync.Mutex // not mu: a log goes out while data waits
+	err   io.Writer
+	over  bool // the handler has ended; guarded by logMu
 
 	mu       sync.Mutex
 	out      *bufio.Writer
@@ -188,10 +190,18 @@ func (s *cliSink) flush() error {
 func (s *cliSink) flushAll() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
 	if s.broken != nil {
 		return nil // the handler has seen it
 	}
 	return s.flush()
+}
+
+// end says that the handler has ended: what a goroutine that outlives it logs is not written.
+func (s *cliSink) end() {
+	s.logMu.Lock()
+	s.over = true
+	s.logMu.Unlock()
 }
 
 func (s *cliSink) Close(context.Context) error {
@@ -203,8 +213,11 @@ func (s *cliSink) Close(context.Context) error {
 
 // log writes one line to standard error; a broken standard error is ignored.
 func (s *cliSink) log(_ context.Context, rec frame.LogRecord) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	if s.over {
+		return nil
+	}
 	_, err := fmt.Fprintf(s.err, "[%s] %s\n", rec.Level, rec.Message)
 	_ = err
 	return nil

@@ -110,6 +110,9 @@ func cutDoubleStar(pattern string) (base, rest string, ok bool) {
 	if base == "" && i > 0 {
 		base = "/"
 	}
+	for i+1 < len(parts) && parts[i+1] == "**" {
+		i++ // any number of folders, twice, is any number of folders
+	}
 	return base, strings.Join(parts[i+1:], "/"), true
 }
 
@@ -127,7 +130,11 @@ func folders(base, rest string) (patterns []string, err error) {
 		}
 	}
 	for _, root := range roots {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if info, err := os.Stat(root); err != nil || !info.IsDir() {
+			continue // nothing below it can match
+		}
+		// The separator behind the root makes a link to a folder a folder; links below it are not followed, as they may form circles.
+		err := filepath.WalkDir(root+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return fmt.Errorf("%s: unreadable: %w", path, err)
 			}
@@ -145,16 +152,16 @@ func folders(base, rest string) (patterns []string, err error) {
 
 // quoteMeta makes a folder's own name literal in a pattern.
 func quoteMeta(path string) string {
-	if !isPattern(path) {
-		return path
-	}
 	var b strings.Builder
-	for _, r := range path {
-		if strings.ContainsRune("*?[", r) {
-			b.WriteString("[" + string(r) + "]")
-			continue
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '\\' && filepath.Separator != '\\':
+			b.WriteString(`\\`) // where it separates nothing it quotes
+		case strings.IndexByte("*?[", c) >= 0:
+			b.Write([]byte{'[', c, ']'})
+		default:
+			b.WriteByte(c)
 		}
-		b.WriteRune(r)
 	}
 	return b.String()
 }

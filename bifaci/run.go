@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,6 +25,7 @@ const (
 // print cannot break a frame.
 func (c *Cartridge) Run(ctx context.Context) error {
 	if args := os.Args[1:]; len(args) > 0 {
+		defer surviveSIGPIPE()()
 		return c.RunCLI(ctx, args, os.Stdin, os.Stdout, os.Stderr)
 	}
 	link, err := stdio.Claim()
@@ -35,14 +37,16 @@ func (c *Cartridge) Run(ctx context.Context) error {
 }
 
 // Main is Run for package main. SIGTERM ends it, and so does the interrupt; on the command line the first interrupt ends a
-// live input instead, so that the run drains, and the second one ends it. A failure goes to standard error, and the
-// process exits with one of the statuses. It does not return.
+// live input instead, so that the run drains, and the second one ends it. A command that does not end when it is told to,
+// because its handler or the reader of its output stands still, ends with one more signal. A failure goes to standard error, and
+// the process exits with one of the statuses. It does not return.
 func (c *Cartridge) Main() {
+	surviveSIGPIPE() // to the end: the report may go to a closed standard error
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go c.obey(signals, cancel) // ends with the process
-	os.Exit(report(c.Run(ctx)))
+	os.Exit(report(os.Stderr, c.Run(ctx)))
 }
 
 // signalError is the cause of a context that a signal ended.
@@ -52,30 +56,43 @@ func (e signalError) Error() string { return "signal: " + e.signal.String() }
 
 // obey turns signals into the end of the run.
 func (c *Cartridge) obey(signals <-chan os.Signal, cancel context.CancelCauseFunc) {
+	told := false
 	for s := range signals {
 		run := c.cli.Load()
-		if s == os.Interrupt && run != nil && run.closeFeeds() {
-			continue
+		switch {
+		case s == os.Interrupt && run != nil && run.closeFeeds():
+		case told && run != nil:
+			os.Exit(StatusFailed)
+		default:
+			told = true
+			cancel(signalError{s})
 		}
-		cancel(signalError{s})
 	}
 }
 
-// report prints a failure and gives the exit status for it.
-func report(err error) int {
+// surviveSIGPIPE makes an error of a write to a broken standard output or standard error, for which Go would end the process. The
+// signal is taken, not ignored: children would inherit that.
+func surviveSIGPIPE() (stop func()) {
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
+	return func() { signal.Stop(unread) }
+}
+
+// report prints a failure to w, as one line, and gives the exit status for it.
+func report(w io.Writer, err error) int {
 	if err == nil {
 		return StatusOK
 	}
+	status, line := StatusFailed, err.Error()
 	var usage *UsageError
-	if errors.As(err, &usage) {
-		fmt.Fprintln(os.Stderr, usage)
-		return StatusUsage
-	}
 	var f failure.Classified
-	if errors.As(err, &f) {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", f.FailureCode(), oneLine(f.FailureMessage()))
-	} else {
-		fmt.Fprintln(os.Stderr, oneLine(err.Error()))
+	switch {
+	case errors.As(err, &usage):
+		status, line = StatusUsage, usage.Error()
+	case errors.As(err, &f):
+		line = f.FailureCode() + ": " + f.FailureMessage()
 	}
-	return StatusFailed
+	_, printErr := fmt.Fprintln(w, oneLine(line))
+	_ = printErr // a broken standard error is ignored; the status tells
+	return status
 }

@@ -31,7 +31,13 @@ func worker(t *testing.T, window uint64, h bifaci.Handler, opts ...bifaci.Option
 	return cartridgetest.Start(t, cartridgetest.Serving(t, workCap, h, opts...), cartridgetest.WithWindow(window), cartridgetest.WithManualCredit())
 }
 
-// limits are the defaults with another window.
+// generous is worker with a host that grants each answer back as it comes.
+func generous(t *testing.T, window uint64, h bifaci.Handler, opts ...bifaci.Option) *cartridgetest.Host {
+	t.Helper()
+	return cartridgetest.Start(t, cartridgetest.Serving(t, workCap, h, opts...), cartridgetest.WithWindow(window))
+}
+
+// limitsWith are the default limits, changed.
 func limitsWith(change func(*frame.Limits)) frame.Limits {
 	l := frame.DefaultLimits()
 	change(&l)

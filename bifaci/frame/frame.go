@@ -140,7 +140,10 @@ type Frame struct {
 }
 
 // Reset makes f the empty frame of type t and id, ready for the With… methods.
-func (f *Frame) Reset(t Type, id ID) { *f = Frame{Type: t, ID: id} }
+func (f *Frame) Reset(t Type, id ID) {
+	*f = Frame{} // in place; a literal with values would pass through the caller's stack
+	f.Type, f.ID = t, id
+}
 
 // WithRouting sets key 13, or takes it out when id is the zero ID.
 func (f *Frame) WithRouting(id ID) *Frame {

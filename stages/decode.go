@@ -12,6 +12,7 @@ import (
 const (
 	readBufferSize = 64 << 10 // bytes
 	readAhead      = 4 << 10  // how far to read on after a large body, bytes: its successor is likely to be large too
+	emptyReads     = 100      // reads in a row without bytes and without an error, before io.ErrNoProgress
 )
 
 // Decoder turns a byte stream into frames. A body of up to 16 KiB aliases the read buffer and is valid until the next
@@ -22,8 +23,12 @@ type Decoder struct {
 	pool     *Pool
 	maxFrame uint64
 	buf      []byte
-	from, to int  // unread bytes
-	large    bool // the previous body was large
+	from, to int    // unread bytes
+	inBody   bool   // the prefix of a frame was read, its body not wholly
+	size     int    // of that body, or of the one before, bytes
+	large    bool   // and whether it gets a block
+	block    *Block // of a large body that is not whole
+	got      int    // how much of it is, bytes
 	err      error
 	slab     slab
 	frames   atomic.Uint64
@@ -38,9 +43,6 @@ func NewDecoder(r io.Reader, pool *Pool, maxFrame uint64) *Decoder {
 // SetMaxFrame sets the largest frame body that is accepted, bytes.
 func (d *Decoder) SetMaxFrame(n uint64) { d.maxFrame = n }
 
-// Buffered reports whether bytes of a next frame are already in memory, so that Next may not have to wait.
-func (d *Decoder) Buffered() bool { return d.to > d.from }
-
 // Next reads one frame into f. It waits for input. block, when not nil, holds the body and belongs to the caller. The
 // error is io.EOF at a frame boundary only; inside a prefix or a body it wraps io.ErrUnexpectedEOF, and a frame that
 // does not decode gives a *frame.SyntaxError. After an error every later call returns it.
@@ -50,69 +52,85 @@ func (d *Decoder) Next(f *frame.Frame) (block *Block, err error) {
 	}
 	block, err = d.next(f)
 	if err != nil {
-		block.Release()
-		d.err = err
+		if err != errDry {
+			block.Release()
+			d.end(err)
+		}
 		return nil, err
 	}
 	d.frames.Store(d.frames.Load() + 1) // one goroutine writes
 	return block, nil
 }
 
+// end makes every later Next return err, and gives the memory of a body that is not whole back.
+func (d *Decoder) end(err error) {
+	d.err = err
+	d.block.Release()
+	d.block = nil
+}
+
 // Counts are the frames decoded so far and their bytes, with the length prefixes. Safe for concurrent use.
 func (d *Decoder) Counts() (frames, bytes uint64) { return d.frames.Load(), d.bytes.Load() }
 
+// next goes on where an earlier call has run dry.
 func (d *Decoder) next(f *frame.Frame) (*Block, error) {
-	if err := d.fill(frame.PrefixSize); err != nil {
-		if errors.Is(err, io.EOF) && d.to > d.from {
-			return nil, frame.TruncatedPrefix(d.to - d.from)
+	if !d.inBody {
+		if err := d.fill(frame.PrefixSize); err != nil {
+			if errors.Is(err, io.EOF) && d.to > d.from {
+				return nil, frame.TruncatedPrefix(d.to - d.from)
+			}
+			return nil, err
 		}
-		return nil, err
+		n, err := frame.PrefixLen([4]byte(d.buf[d.from:d.from+4]), d.maxFrame)
+		if err != nil {
+			return nil, err
+		}
+		d.from += frame.PrefixSize
+		d.bytes.Store(d.bytes.Load() + uint64(frame.PrefixSize+n))
+		d.inBody, d.size, d.large = true, n, n > maxAliasedBody
 	}
-	n, err := frame.PrefixLen([4]byte(d.buf[d.from:d.from+4]), d.maxFrame)
-	if err != nil {
-		return nil, err
+	if d.large {
+		return d.nextLarge(f)
 	}
-	d.from += frame.PrefixSize
-	d.bytes.Store(d.bytes.Load() + uint64(frame.PrefixSize+n))
-	if n > maxAliasedBody {
-		return d.nextLarge(f, n)
-	}
-	d.large = false
-	if err := d.fill(n); err != nil {
+	if err := d.fill(d.size); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, frame.TruncatedBody(d.to-d.from, n)
+			return nil, frame.TruncatedBody(d.to-d.from, d.size)
 		}
 		return nil, err
 	}
-	body := d.buf[d.from : d.from+n]
-	d.from += n
+	body := d.buf[d.from : d.from+d.size]
+	d.from += d.size
+	d.inBody = false
 	return nil, frame.Decode(body, f)
 }
 
 // nextLarge reads a body that gets a block of its own. The block grows with what arrives: a prefix alone never makes us
 // allocate more than a pooled class, as promises are cheap (field case F13).
-func (d *Decoder) nextLarge(f *frame.Frame, n int) (*Block, error) {
-	d.large = true
-	block := d.pool.Get(min(n, blockSmallest<<4+blockSlack))
-	got := copy(block.Buf, d.buf[d.from:d.to])
-	d.from += got
-	for {
-		m, err := io.ReadFull(d.r, block.Buf[got:])
-		got += m
-		if err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = frame.TruncatedBody(got, n)
-			}
-			return block, err
-		}
-		if got == n {
-			return block, frame.Decode(block.Buf, f)
-		}
-		larger := d.pool.Get(min(n, 4*got))
-		copy(larger.Buf, block.Buf)
-		block.Release()
-		block = larger
+func (d *Decoder) nextLarge(f *frame.Frame) (*Block, error) {
+	if d.block == nil {
+		d.block = d.pool.Get(min(d.size, blockSmallest<<4+blockSlack))
+		d.got = copy(d.block.Buf, d.buf[d.from:d.to])
+		d.from += d.got
 	}
+	for d.got < d.size {
+		if d.got == len(d.block.Buf) {
+			larger := d.pool.Get(min(d.size, 4*d.got))
+			copy(larger.Buf, d.block.Buf)
+			d.block.Release()
+			d.block = larger
+		}
+		m, err := d.read(d.block.Buf[d.got:])
+		d.got += m
+		if err != nil && d.got < d.size {
+			if errors.Is(err, io.EOF) {
+				err = frame.TruncatedBody(d.got, d.size)
+			}
+			return nil, err
+		}
+	}
+	block := d.block
+	d.block, d.inBody = nil, false
+	return block, frame.Decode(block.Buf, f)
 }
 
 // fill makes n bytes available at d.from. At the end of the input it returns io.EOF, with what there is left in place.
@@ -129,28 +147,39 @@ func (d *Decoder) fill(n int) error {
 		if d.large {
 			end = min(end, max(n, d.to)+readAhead)
 		}
-		m, err := d.r.Read(d.buf[d.to:end])
+		m, err := d.read(d.buf[d.to:end])
 		d.to += m
-		if d.to >= n {
-			return nil // data that came with an error is used first; the error comes again
-		}
-		if err != nil {
+		if err != nil && d.to < n { // data that came with an error is used first; the error comes again
 			return err
 		}
 	}
 	return nil
 }
 
-// Keep makes the payload and meta of a decoded CHUNK last beyond the next call of Next, without copying what a block
-// holds.
+// read reads something, or gives a reason why not.
+func (d *Decoder) read(p []byte) (int, error) {
+	for range emptyReads {
+		if m, err := d.r.Read(p); m > 0 || err != nil {
+			return m, err
+		}
+	}
+	return 0, io.ErrNoProgress
+}
+
+// Keep makes everything of a decoded frame last beyond the next call of Next, without copying what a block holds.
 func (d *Decoder) Keep(f *frame.Frame, block *Block) {
 	if block != nil {
 		return
 	}
-	if f.Has.Has(frame.KeyPayload) {
-		f.Payload = d.slab.keep(f.Payload)
-	}
-	if f.Has.Has(frame.KeyMeta) {
-		f.Meta = d.slab.keep(f.Meta)
+	for _, field := range []struct {
+		key   frame.Key
+		bytes *[]byte
+	}{
+		{frame.KeyPayload, &f.Payload}, {frame.KeyMeta, &f.Meta}, {frame.KeyStreamID, &f.StreamID},
+		{frame.KeyMediaURN, &f.MediaURN}, {frame.KeyCap, &f.Cap}, {frame.KeyContentType, &f.ContentType},
+	} {
+		if f.Has.Has(field.key) {
+			*field.bytes = d.slab.keep(*field.bytes)
+		}
 	}
 }

@@ -26,6 +26,7 @@ const joinUnder = 64 << 10
 func (l *Lanes) Run(fail func(error) error) error {
 	var ctl, data lane
 	var bufs [][]byte
+	var joined []byte
 	for {
 		l.mu.Lock()
 		for l.ctl.frames == 0 && l.data.frames == 0 && len(l.deferred) == 0 {
@@ -60,7 +61,7 @@ func (l *Lanes) Run(fail func(error) error) error {
 
 		bufs = ctl.appendTo(bufs[:0])
 		bufs = data.appendTo(bufs)
-		err := l.write(bufs)
+		err := l.write(bufs, &joined)
 		own := ctl.own + data.own
 		ctl.reset()
 		data.reset()
@@ -90,10 +91,10 @@ func (l *Lanes) flush(fail func(error) error) error {
 	return nil
 }
 
-func (l *Lanes) write(bufs [][]byte) error {
+// write writes a batch whole; joined is memory to be used again.
+func (l *Lanes) write(bufs [][]byte, joined *[]byte) error {
 	if len(bufs) == 1 {
-		_, err := l.out.Write(bufs[0])
-		return err
+		return l.writeOne(bufs[0])
 	}
 	if w, ok := l.out.(BuffersWriter); ok {
 		_, err := w.WriteBuffers(bufs)
@@ -104,19 +105,27 @@ func (l *Lanes) write(bufs [][]byte) error {
 		total += len(b)
 	}
 	if total <= joinUnder {
-		joined := make([]byte, 0, total)
+		*joined = (*joined)[:0]
 		for _, b := range bufs {
-			joined = append(joined, b...)
+			*joined = append(*joined, b...)
 		}
-		_, err := l.out.Write(joined)
-		return err
+		return l.writeOne(*joined)
 	}
 	for _, b := range bufs {
-		if _, err := l.out.Write(b); err != nil {
+		if err := l.writeOne(b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeOne does not believe a Writer that takes less than it was given and says nothing.
+func (l *Lanes) writeOne(b []byte) error {
+	n, err := l.out.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return err
 }
 
 // fail makes every present and later send fail with err and drops what the lanes hold.

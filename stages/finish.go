@@ -79,7 +79,7 @@ func (s *Sender) closeWith(ctx context.Context, end Terminal) error {
 	}
 	defer b.End()
 	if s.state == senderPending { // what does not fit must be known before end decides
-		if err := s.link.Lanes.tooLarge(s.flow, s.startFrame(b), 0); err != nil {
+		if err := b.Fits(s.flow, s.startFrame(b)); err != nil {
 			return err
 		}
 	}
@@ -120,7 +120,7 @@ func (s *Sender) tail(ctx context.Context) ([]byte, error) {
 	if len(s.buf)-bufHead > s.cut(0) {
 		return nil, s.sendBytes(ctx, nil)
 	}
-	if _, err := s.acquire(ctx, 1); err != nil {
+	if _, err := s.link.acquire(ctx, &s.gate, s.hook, 1); err != nil {
 		return nil, err
 	}
 	return headInFront(s.buf), nil

@@ -37,6 +37,30 @@ func (fl *Flow) ID() frame.ID { return fl.id }
 // Routing is the routing id, the zero ID when there is none.
 func (fl *Flow) Routing() frame.ID { return fl.routing }
 
+// number is what stands between a frame with n bytes of payload and the wire, in this order: it must fit, the
+// terminal gate must let it pass, and it gets its ids and its seq. A frame that is refused uses up no seq.
+func (fl *Flow) number(f *frame.Frame, n, maxBody int) (ok bool, err error) {
+	if err := fl.fits(f, n, maxBody); err != nil {
+		return false, err
+	}
+	return fl.admit(f), nil
+}
+
+// fits bounds the frame without encoding it where that is plain, which is nearly always.
+func (fl *Flow) fits(f *frame.Frame, n, maxBody int) error {
+	const overhead = 256 // more than every fixed-size key together
+	if overhead+n+len(f.Meta)+len(f.StreamID)+len(f.MediaURN)+len(f.Cap)+len(f.ContentType) <= maxBody {
+		return nil
+	}
+	g := *f
+	g.ID, g.Seq = fl.id, fl.seq
+	g.WithRouting(fl.routing)
+	if size := frame.BodySize(&g, n); size > maxBody {
+		return &TooLargeError{f.Type, size, maxBody}
+	}
+	return nil
+}
+
 // admit is the terminal gate and the numbering of one frame about to be written: it fills in ids and
 // seq and reports whether the frame may go. Non-flow frames always may, with seq 0.
 func (fl *Flow) admit(f *frame.Frame) bool {

@@ -12,6 +12,7 @@ type Granter struct {
 	id, routing frame.ID
 	stream      []byte
 	dir         frame.CreditDir
+	tell        func(stream string, n uint64) // without lanes: see Link.Granted
 
 	unwritten uint32 // CREDIT frames of this stream in the control lane since turn
 	turn      uint32 // the writer's turn that unwritten belongs to
@@ -24,6 +25,12 @@ func (g *Granter) Grant(n uint64) {
 		return
 	}
 	l := g.lanes
+	if l == nil {
+		if g.tell != nil {
+			g.tell(string(g.stream), n)
+		}
+		return
+	}
 	l.mu.Lock()
 	if l.err != nil {
 		l.mu.Unlock()
@@ -60,8 +67,5 @@ func (g *Granter) encode(n uint64) {
 	if g.stream != nil {
 		f.Has = f.Has.With(frame.KeyStreamID)
 	}
-	at := len(l.ctl.buf)
-	l.ctl.buf = frame.Append(l.ctl.buf, f)
-	l.ctl.bytes += len(l.ctl.buf) - at
-	l.ctl.frames++
+	l.ctl.add(f, nil)
 }

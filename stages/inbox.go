@@ -46,7 +46,7 @@ func newInbox(r *Receiver, f *frame.Frame) *Inbox {
 		in.meta = append([]byte(nil), f.Meta...)
 	}
 	in.window.Init(r.link.Limits.InitialCredit)
-	in.granter = Granter{lanes: r.link.Lanes, id: r.flow.id, routing: r.flow.routing, stream: append([]byte(nil), f.StreamID...), dir: r.dir}
+	in.granter = Granter{lanes: r.link.Lanes, id: r.flow.id, routing: r.flow.routing, stream: append([]byte(nil), f.StreamID...), dir: r.dir, tell: r.link.Granted}
 	if r.discard.Load() {
 		in.discard.Store(true)
 	}
@@ -103,12 +103,15 @@ func (in *Inbox) arrive(f *frame.Frame, block *Block) *failure.Failure {
 			return fault
 		}
 	}
+	// The first chunk of an item is credited when the item is read, the others at once. In a window of 1 the first
+	// one cannot wait for that: the others would never come.
+	atOnce := continues || in.scan.InItem() && in.recv.link.Limits.InitialCredit == 1
 	switch {
 	case in.discard.Load():
 		block.Release()
 		in.grantNow()
 		return nil
-	case continues:
+	case atOnce:
 		c.flags |= chunkCredited
 	}
 	if in.recv.link.Decoder != nil {
@@ -119,12 +122,12 @@ func (in *Inbox) arrive(f *frame.Frame, block *Block) *failure.Failure {
 		block.Release() // ended meanwhile, by a cancel or a violation
 		return nil
 	}
-	if continues {
+	if atOnce {
 		in.grantNow()
 	}
 	if in.discard.Load() {
 		in.sweep() // it was said between the look above and the put
-	} else if !verified {
+	} else if !verified && !in.recv.rd.poll {
 		in.recv.link.audit.watch(in)
 	}
 	return nil

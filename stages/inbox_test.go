@@ -261,6 +261,20 @@ func TestInboxGrants(t *testing.T) {
 		p.Flush()
 		require.Equal(t, uint64(100), credits(l.finish(t))["s"])
 	})
+	t.Run("R-10.23 in a window of 1 an item of several fragments does not stand still for ever", func(t *testing.T) {
+		l := newTestLink(withCredit(1)).run()
+		p := l.receive()
+		in := p.start(t, "s", true)
+		long := encoded(t, bytes.Repeat([]byte("x"), 30))
+		for i := range 20 {
+			require.Nil(t, p.Chunk(chunkFrame("s", i, long[i:i+1]), nil), "fragment %d", i)
+		}
+		require.Nil(t, p.Chunk(chunkFrame("s", 20, long[20:]), nil))
+		require.Nil(t, p.Chunk(chunkFrame("s", 21, item(1)), nil), "the next item has room beside one that was not read")
+		require.NotNil(t, p.Chunk(chunkFrame("s", 22, item(1)), nil), "and no more than that")
+		read(t, in, 1)
+		require.Equal(t, uint64(21), credits(l.finish(t))["s"], "each of its chunks once")
+	})
 	t.Run("R-10.25 after STREAM_END no grant is sent", func(t *testing.T) {
 		l := newTestLink(withCredit(2))
 		p := l.receive()

@@ -11,11 +11,10 @@ import (
 
 // Bounds of the lanes (R-4.9, design).
 const (
-	laneMaxFrames  = 1024      // data lane, frames
-	laneMaxBytes   = 1 << 20   // data lane, bytes
-	ownMaxFrames   = 4096      // unwritten frames of the link's own making, at which its reader stops reading
-	laneKeepBytes  = 256 << 10 // a lane buffer above this is not kept for reuse, bytes
-	controlPerTurn = 1 << 20   // control bytes that may go before the data of one writev
+	laneMaxFrames = 1024    // data lane, frames
+	laneMaxBytes  = 1 << 20 // data lane, bytes
+	ownMaxFrames  = 4096    // unwritten frames of the link's own making, at which its reader stops reading
+	laneKeepBytes = 5 << 18 // a lane buffer above this is not kept for reuse, bytes; a full lane of small frames is
 )
 
 // ErrLanesClosed is what every send gets after Close, when nothing failed.
@@ -46,6 +45,7 @@ type Counters interface {
 type Lanes struct {
 	out      Writer
 	counters Counters
+	tap      func(*Flow, *frame.Frame, *Block) error // takes frames instead of the data lane: a stage's, see ChunkStage
 
 	mu       sync.Mutex
 	limit    int // largest encoded body, bytes
@@ -86,6 +86,23 @@ type part struct {
 	block   *Block
 }
 
+// add encodes a frame behind the others. A large payload stays by reference, and its block with the lane until reset; the
+// block of a small one goes back at once.
+func (ln *lane) add(f *frame.Frame, block *Block) {
+	ln.frames++
+	at := len(ln.buf)
+	if n := len(f.Payload); n > laneInline && f.Has.Has(frame.KeyPayload) {
+		var cut int
+		ln.buf, cut = frame.AppendSplit(ln.buf, f, n)
+		ln.parts = append(ln.parts, part{cut, f.Payload, block})
+		ln.bytes += n
+	} else {
+		ln.buf = frame.Append(ln.buf, f)
+		block.Release()
+	}
+	ln.bytes += len(ln.buf) - at
+}
+
 // NewLanes makes lanes that write to out, with frame bodies of at most maxFrame bytes. Call Run to start writing.
 func NewLanes(out Writer, maxFrame uint64, counters Counters) *Lanes {
 	l := &Lanes{out: out, counters: counters, wake: make(chan struct{}, 1)}
@@ -102,7 +119,10 @@ func (l *Lanes) SetMaxFrame(n uint64) {
 
 // Batch is a run of frames being appended to the data lane; the lanes are locked from Begin to End, so a user encodes
 // and does nothing else in between.
-type Batch struct{ l *Lanes }
+type Batch struct {
+	l    *Lanes
+	from int // frames in the data lane at the beginning
+}
 
 // Begin waits until the data lane has room, in order of arrival, and starts a run. It ends early with the context's
 // cause, or with the writer's error. wait, when not nil, is called once before a wait (flush before block, R-10.21).
@@ -119,7 +139,7 @@ func (l *Lanes) Begin(ctx context.Context, wait func()) (Batch, error) {
 		l.mu.Unlock()
 		return Batch{}, err
 	}
-	return Batch{l}, nil
+	return Batch{l, l.data.frames}, nil
 }
 
 // Own starts a run that never waits: the link's own frames on the data lane (queued notices, ERR answers). It fails
@@ -131,7 +151,7 @@ func (l *Lanes) Own() (Batch, error) {
 		l.mu.Unlock()
 		return Batch{}, err
 	}
-	return Batch{l}, nil
+	return Batch{l, l.data.frames}, nil
 }
 
 // waitRoom is entered and left with the lock held, except that it is released when an error is returned.
@@ -190,46 +210,26 @@ func (b Batch) Frame(t frame.Type) *frame.Frame {
 // released; when payload belongs to no block the caller must never change it again.
 func (b Batch) Put(fl *Flow, f *frame.Frame, block *Block) error {
 	l := b.l
-	n := len(f.Payload)
-	if over := l.tooLarge(fl, f, n); over != nil {
-		return over
+	if l.tap != nil {
+		return l.tap(fl, f, block)
 	}
-	if !fl.admit(f) {
+	ok, err := fl.number(f, len(f.Payload), l.limit)
+	if err != nil {
+		return err
+	}
+	if !ok {
 		if l.counters != nil {
 			l.counters.Straggler(f.Type)
 		}
 		block.Release()
 		return nil
 	}
-	l.data.frames++
-	at := len(l.data.buf)
-	if n > laneInline && f.Has.Has(frame.KeyPayload) {
-		var cut int
-		l.data.buf, cut = frame.AppendSplit(l.data.buf, f, n)
-		l.data.parts = append(l.data.parts, part{cut, f.Payload, block})
-		l.data.bytes += n
-	} else {
-		l.data.buf = frame.Append(l.data.buf, f)
-		block.Release()
-	}
-	l.data.bytes += len(l.data.buf) - at
+	l.data.add(f, block)
 	return nil
 }
 
-// tooLarge bounds the frame without encoding it where that is plain, which is nearly always.
-func (l *Lanes) tooLarge(fl *Flow, f *frame.Frame, n int) error {
-	const overhead = 256 // more than every fixed-size key together
-	if overhead+n+len(f.Meta)+len(f.StreamID)+len(f.MediaURN)+len(f.Cap)+len(f.ContentType) <= l.limit {
-		return nil
-	}
-	g := *f
-	g.ID, g.Seq = fl.id, fl.seq
-	g.WithRouting(fl.routing)
-	if size := frame.BodySize(&g, n); size > l.limit {
-		return &TooLargeError{f.Type, size, l.limit}
-	}
-	return nil
-}
+// Fits is the error that Put would give for f, before anything is put.
+func (b Batch) Fits(fl *Flow, f *frame.Frame) error { return fl.fits(f, len(f.Payload), b.l.limit) }
 
 // End makes the run visible to the writer, wakes it if it sleeps, and lets the next sender in.
 func (b Batch) End() {
@@ -237,8 +237,10 @@ func (b Batch) End() {
 	b.l.unlockAndWake()
 }
 
-// EndOwn is End for a run of n frames of the link's own making, which count towards [Lanes.WaitOwn].
+// EndOwn is End for a run of up to n frames of the link's own making. Those that were really appended count towards
+// [Lanes.WaitOwn] until they are written.
 func (b Batch) EndOwn(n int) {
+	n = min(n, b.l.data.frames-b.from)
 	b.l.own += n
 	b.l.data.own += n
 	b.End()
@@ -272,10 +274,7 @@ func (l *Lanes) Control(f *frame.Frame) error {
 		l.mu.Unlock()
 		return &TooLargeError{f.Type, size, limit}
 	}
-	at := len(l.ctl.buf)
-	l.ctl.buf = frame.Append(l.ctl.buf, f)
-	l.ctl.bytes += len(l.ctl.buf) - at
-	l.ctl.frames++
+	l.ctl.add(f, nil)
 	l.ctl.own++
 	l.own++
 	l.unlockAndWake()

@@ -44,8 +44,9 @@ func (p *Piece) Release() { p.block.Release() }
 
 // runReader is the reading end of a chunkQueue: the run taken and how far it is consumed.
 type runReader struct {
-	run []chunk
-	at  int
+	run  []chunk
+	at   int
+	poll bool // never wait: errDry says that nothing is there
 }
 
 // next gives the next chunk, verified. It waits like chunkQueue.take.
@@ -59,7 +60,7 @@ func (rr *runReader) next(ctx context.Context, q *chunkQueue, r *Receiver) (*chu
 			rr.at++
 			return &rr.run[rr.at-1], nil
 		}
-		run, err := q.take(ctx, rr.run, r.Flush)
+		run, err := rr.take(ctx, q, r)
 		rr.run, rr.at = run, 0
 		if err != nil {
 			return nil, err
@@ -70,6 +71,17 @@ func (rr *runReader) next(ctx context.Context, q *chunkQueue, r *Receiver) (*chu
 			return nil, fault
 		}
 	}
+}
+
+func (rr *runReader) take(ctx context.Context, q *chunkQueue, r *Receiver) ([]chunk, error) {
+	if !rr.poll {
+		return q.take(ctx, rr.run, r.Flush)
+	}
+	run, end, ok := q.tryTake(rr.run)
+	if !ok {
+		end = errDry
+	}
+	return run, end
 }
 
 // drop gives back what was taken and not consumed.

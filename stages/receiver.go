@@ -19,6 +19,8 @@ type Link struct {
 	Limits     frame.Limits
 	MaxStreams int   // streams per request and direction, R-3.39; 0 means 256
 	MaxItem    int64 // bytes of one sequence item, R-6.29; 0 means no bound
+	// Granted is told about grants when Lanes is nil: of a receiver without a link, as in a [ReassembleStage]. It may be nil.
+	Granted func(stream string, n uint64)
 	// CreditWaits and CreditWaitNanos count how often and how long senders have waited for credit.
 	CreditWaits     atomic.Uint64
 	CreditWaitNanos atomic.Int64

@@ -287,22 +287,6 @@ func (s *Sender) putChunk(b Batch, payload, meta []byte, sum uint64, block *Bloc
 // cut is how many raw bytes one CHUNK may carry beside meta (R-6.39, spec/wire.md 8.4).
 func (s *Sender) cut(meta int) int { return s.link.Limits.ChunkRoom(len(s.id), meta) }
 
-// acquire takes between one and most credits, waiting for the first; before the wait it calls the hook.
-func (s *Sender) acquire(ctx context.Context, most int) (int, error) {
-	n, err := s.gate.TryAcquireUpTo(uint64(most))
-	if n > 0 || err != nil {
-		return int(n), err
-	}
-	if s.hook != nil {
-		s.hook()
-	}
-	since := time.Now()
-	n, err = s.gate.AcquireUpTo(ctx, uint64(most))
-	s.link.CreditWaits.Add(1)
-	s.link.CreditWaitNanos.Add(int64(time.Since(since)))
-	return int(n), err
-}
-
 // fragment is one CHUNK to be sent.
 type fragment struct {
 	payload []byte
@@ -317,7 +301,7 @@ func (s *Sender) send(ctx context.Context, left int, next func() fragment) error
 	var sums [hashAbreast]uint64
 	var frags [hashAbreast]fragment
 	for left > 0 {
-		n, err := s.acquire(ctx, min(left, hashAbreast))
+		n, err := s.link.acquire(ctx, &s.gate, s.hook, min(left, hashAbreast))
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ const (
 //
 // It takes all inputs there are, and hands outputs over when these inputs are used up, when 64 have gathered, or when a
 // millisecond has passed since the last time. There is no waiting for more: an output waits for the step or emit that
-// is going on, and for nothing else.
+// is going on, and for nothing else. The outputs of a [Blocking] stage are handed over at once.
 //
 // However Run ends, out is closed: cleanly after a clean end, else with the error, behind all that was emitted before
 // it. If in is not at its end, it is failed with the error, so that whoever puts to it learns. The result is nil after a
@@ -32,6 +32,10 @@ func Run[I, O any](ctx context.Context, stage Stage[I, O], in *Queue[I], out *Qu
 func run[I, O any](ctx context.Context, name string, stage Stage[I, O], in *Queue[I], out *Queue[O]) (err error) {
 	r := runner[I, O]{ctx: ctx, name: name, stage: stage, in: in, out: out}
 	r.timed, _ = stage.(Timed[O])
+	if b, ok := stage.(Blocking); ok {
+		b.Begin(ctx)
+		r.prompt = true
+	}
 	r.emit = r.gather
 	err = named(name, ErrGoexit) // what stays if the stage ends its goroutine
 	defer func() {
@@ -64,6 +68,8 @@ type runner[I, O any] struct {
 	timed Timed[O] // the stage, if it is one
 	in    *Queue[I]
 	out   *Queue[O]
+
+	prompt bool // the stage is Blocking: gather nothing
 
 	emit    func(O) error // gather, made once: a method value is an allocation
 	outputs []O           // emitted and not handed over
@@ -132,7 +138,7 @@ func (r *runner[I, O]) gather(v O) error {
 		return r.lost
 	}
 	r.outputs = append(r.outputs, v)
-	if len(r.outputs) >= runLength || time.Since(r.handed) >= maxDelay {
+	if r.prompt || len(r.outputs) >= runLength || time.Since(r.handed) >= maxDelay {
 		return r.handOver()
 	}
 	return nil

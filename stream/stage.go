@@ -1,12 +1,13 @@
 package stream
 
 import (
+	"context"
 	"iter"
 	"time"
 )
 
 // Stage is one step of a pipeline: a synchronous core that a test can call directly. Step deals with one input and
-// emits any number of outputs. It may block, under a context it has been given by whoever made the stage. An error of
+// emits any number of outputs. It may block, under a context it has been given; see [Blocking]. An error of
 // emit must be returned, or at least ends the stage; emit must not be called after Step has returned, nor from another
 // goroutine.
 //
@@ -34,6 +35,13 @@ type Timed[O any] interface {
 // however its Run ends: with nil after a clean end, else with the error or the cause that ended it.
 type Ender interface {
 	End(err error)
+}
+
+// Blocking is a Stage that waits in Step for something else than emit, as for credit that comes back for what it has
+// emitted. Run gives it the context that must end such a wait, before the first Step, and hands its outputs over one by
+// one: gathered ones would wait for a step that may be waiting for them.
+type Blocking interface {
+	Begin(ctx context.Context)
 }
 
 // StageFunc is a function as a Stage.

@@ -31,6 +31,8 @@ var (
 	ErrStarted    = stages.ErrStarted
 	ErrClosed     = stages.ErrClosed
 	ErrStreamMode = stages.ErrStreamMode
+
+	ErrValueTooLarge = stages.ErrValueTooLarge
 )
 
 // errConnectionClosed is what waits fail with when the input ended before they could be met.

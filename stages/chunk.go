@@ -165,11 +165,12 @@ func (s *Sender) emitValue(ctx context.Context, v any) error {
 	})
 }
 
+// chunkOverhead is what a CHUNK has beside payload, stream id and meta, at most, bytes (spec/wire.md 8.4).
+const chunkOverhead = 84
+
 // largest is how many bytes of payload fit into a frame, whatever max_chunk says.
 func (s *Sender) largest() int {
-	whole := s.link.Limits
-	whole.MaxChunk = whole.MaxFrame
-	return whole.ChunkRoom(len(s.id), 0)
+	return int(min(s.link.Limits.MaxFrame, frame.MaxBody)) - chunkOverhead - len(s.id)
 }
 
 func (s *Sender) textPieces(text []byte) (pieces [][]byte) {

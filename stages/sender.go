@@ -27,15 +27,20 @@ var (
 	ErrStarted    = errors.New("the stream was started already")
 	ErrClosed     = errors.New("the stream is closed")
 	ErrStreamMode = errors.New("the stream has the other mode")
+
+	ErrValueTooLarge = errors.New("the value fits no chunk") // what every ValueTooLargeError is
 )
 
-// ValueTooLargeError says that one element of a scalar stream does not fit into a frame.
+// ValueTooLargeError says that one element of a scalar stream does not fit into a frame. It is [ErrValueTooLarge].
 type ValueTooLargeError struct{ Size, Limit int }
 
 // Error names both sizes.
 func (e *ValueTooLargeError) Error() string {
 	return fmt.Sprintf("a value of %d bytes does not fit into one chunk of %d bytes", e.Size, e.Limit)
 }
+
+// Is reports whether target is [ErrValueTooLarge].
+func (e *ValueTooLargeError) Is(target error) bool { return target == ErrValueTooLarge }
 
 // Sender is one outgoing stream: it cuts data into CHUNKs, coalesces small writes, takes one credit per CHUNK, and appends to
 // the lanes. Data calls are serialised in order of arrival; each sends its CHUNKs in one uninterrupted run of the stream, and

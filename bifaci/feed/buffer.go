@@ -19,6 +19,7 @@ type buffer struct {
 	handed    fifo[captured]
 	ring      fifo[captured]
 	ringItems uint64 // capacity of the ring, 1 or more
+	mostBytes int64  // the same in bytes; one item that is larger alone is let in
 	ringBytes int64  // cost of what is in it
 	policy    OverrunPolicy
 
@@ -57,7 +58,7 @@ func (b *buffer) push(c captured, lostBefore uint64) (lost uint64, overrun bool)
 
 // full reports that the ring has no room for c. An empty ring has room for anything.
 func (b *buffer) full(c captured) bool {
-	return b.ring.count > 0 && (uint64(b.ring.count) >= b.ringItems || b.ringBytes+c.cost() > maxRingBytes)
+	return b.ring.count > 0 && (uint64(b.ring.count) >= b.ringItems || b.ringBytes+c.cost() > b.mostBytes)
 }
 
 // pop gives the reader the oldest item, and moves the ring's oldest into the room that it leaves.

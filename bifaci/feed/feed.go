@@ -61,7 +61,7 @@ func New(ctx context.Context, b Backend, s Selector, opts ...Option) (*Feed, err
 	f := &Feed{
 		meta: maps.Clone(capture.Meta), started: time.Now(), limits: newLimits(s.Stop), overruns: o.total.Feed(), stop: stop,
 		done: make(chan struct{}), ended: make(chan struct{}), wake: make(chan struct{}, 1),
-		buf: buffer{ringItems: ring, policy: s.OnOverrun},
+		buf: buffer{ringItems: ring, mostBytes: maxRingBytes, policy: s.OnOverrun},
 	}
 	f.arm(ctx, o.tap)
 	go f.run(ctx, capturing, capture.Run) // ends with the capture; Done tells

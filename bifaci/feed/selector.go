@@ -72,7 +72,7 @@ func ParseSelector(b []byte) (Selector, error) {
 		case "stop":
 			return s.Stop.read(value)
 		}
-		return selectorf("unknown member %q, want device, on_overrun, params or stop", name)
+		return selectorf("unknown member %q, want device, on_overrun, params or stop", quotable(name))
 	})
 	if err != nil {
 		return Selector{}, err

@@ -25,13 +25,14 @@ type Block struct {
 // Release gives b back to its pool. The bytes must not be touched afterwards. Release of a nil block does nothing; a
 // second Release of one block is the caller's bug and is ignored.
 func (b *Block) Release() {
-	if b == nil || b.pool == nil {
+	if b == nil {
 		return
 	}
-	p := b.pool
-	b.pool = nil
-	p.put(b.Buf)
-	b.Buf = nil
+	p, buf := b.pool, b.Buf
+	b.pool, b.Buf = nil, nil
+	if p != nil {
+		p.put(buf)
+	}
 }
 
 // Pool keeps blocks for reuse, in size classes, at most poolMaxBytes of them. The zero value is ready. Safe for

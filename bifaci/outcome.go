@@ -127,7 +127,8 @@ func (w *wireRequest) conclude(result error) {
 	}
 	result = w.join(result)
 	w.recv.Discard()
-	w.abandonCalls(w.farewell())
+	reason, cause := w.farewell()
+	w.abandonCalls(cause, reason)
 	w.joinCalls()
 	if result == nil {
 		// Closing is still the handler's work: it waits for credit, and a cancel ends it.
@@ -156,13 +157,13 @@ func (l *link) fail(r *Request, err error) { l.end(r.wire, &outcome{failure: fai
 
 // farewell is how calls end that are unfinished when the handler has returned. A request that was stopped passes its own
 // reason on, also when the handler was quicker than the one who stopped it.
-func (w *wireRequest) farewell() (cause error, reason failure.CancelReason) {
+func (w *wireRequest) farewell() (reason failure.CancelReason, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.outcome != nil && w.outcome.failure != nil {
-		return w.outcome.failure, w.outcome.cascade()
+		return w.outcome.cascade(), w.outcome.failure
 	}
-	return ErrClosed, failure.HostAbort(failure.Internal, "the handler has returned")
+	return failure.HostAbort(failure.Internal, "the handler has returned"), ErrClosed
 }
 
 // success fills in END, when nothing stopped the request before. It is called under the lanes' lock.

@@ -60,7 +60,8 @@ func (p wirePeer) Call(ctx context.Context, capURN string) (*PeerCall, error) {
 func (w *wireRequest) watch(ctx context.Context, c *PeerCall) {
 	stop := context.AfterFunc(ctx, func() {
 		if w.stopped.Load() {
-			c.Abandon(w.farewell())
+			reason, cause := w.farewell()
+			c.Abandon(cause, reason)
 			return
 		}
 		c.Abandon(context.Cause(ctx), failure.Unattributed())

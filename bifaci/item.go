@@ -34,7 +34,9 @@ func (it *Item) Release() {
 // newItem makes an Item of what a stage delivers.
 func newItem(s stages.Item) (Item, error) {
 	it := Item{enc: s.Enc, block: s.Block, Bytes: s.Enc}
-	if shape, content, _ := frame.Split(s.Enc); shape == frame.ShapeBytes || shape == frame.ShapeText {
+	if inner, ok := frame.InnerBytes(s.Enc); ok {
+		it.Bytes = inner
+	} else if shape, content, _ := frame.Split(s.Enc); shape == frame.ShapeText {
 		it.Bytes = content
 	}
 	if s.Meta != nil {

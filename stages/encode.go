@@ -144,12 +144,7 @@ func (l *Lanes) fail(err error) error {
 
 // failWaiters lets every waiting sender see l.err; the lock is held.
 func (l *Lanes) failWaiters() {
-	for _, w := range l.queue {
-		if !w.done {
-			w.done = true
-			close(w.ready)
-		}
-	}
+	l.letIn()
 	if l.ownFree != nil {
 		close(l.ownFree)
 		l.ownFree = nil

@@ -72,7 +72,6 @@ func (s *Sender) closeWith(ctx context.Context, end Terminal) error {
 	if tail != nil {
 		sum = frame.Checksum(tail)
 	}
-	var last frame.Frame
 	b, err := s.link.Lanes.Begin(ctx, s.hook)
 	if err != nil {
 		return err
@@ -83,11 +82,8 @@ func (s *Sender) closeWith(ctx context.Context, end Terminal) error {
 			return err
 		}
 	}
-	if end != nil {
-		last.Type = frame.TypeEnd
-		if !end(&last) {
-			return ErrStopped
-		}
+	if end != nil && !end(b.Last(frame.TypeEnd)) {
+		return ErrStopped
 	}
 	if s.state == senderPending {
 		if err := s.putStart(b); err != nil {
@@ -107,7 +103,7 @@ func (s *Sender) closeWith(ctx context.Context, end Terminal) error {
 	s.buf = nil
 	s.to(senderEnded)
 	if end != nil {
-		return b.Put(s.flow, &last, nil)
+		return b.Put(s.flow, &b.l.terminal, nil)
 	}
 	return nil
 }
@@ -150,9 +146,8 @@ func (s *Sender) Abort(ctx context.Context, streamEnd bool, fill Terminal) error
 		return err
 	}
 	defer b.End()
-	var last frame.Frame
-	last.Type = frame.TypeErr
-	if !fill(&last) {
+	last := b.Last(frame.TypeErr)
+	if !fill(last) {
 		return ErrStopped
 	}
 	if streamEnd && s.state == senderStarted && !s.inItem {
@@ -163,5 +158,5 @@ func (s *Sender) Abort(ctx context.Context, streamEnd bool, fill Terminal) error
 	s.buf = nil
 	s.to(senderEnded)
 	s.broken = ErrClosed // whatever broke it before, the stream is over now
-	return b.Put(s.flow, &last, nil)
+	return b.Put(s.flow, last, nil)
 }

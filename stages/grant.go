@@ -8,11 +8,11 @@ const grantsUnmerged = 8
 // Granter writes the CREDIT frames of one incoming stream. Grants that the writer has not taken yet merge beyond
 // grantsUnmerged, so a stream never occupies more of the control lane than that. Guarded by the lanes' lock.
 type Granter struct {
-	lanes       *Lanes
-	id, routing frame.ID
-	stream      []byte
-	dir         frame.CreditDir
-	tell        func(stream string, n uint64) // without lanes: see Link.Granted
+	lanes  *Lanes
+	flow   *Flow
+	stream []byte
+	dir    frame.CreditDir
+	tell   func(stream string, n uint64) // without lanes: see Link.Granted
 
 	unwritten uint32 // CREDIT frames of this stream in the control lane since turn
 	turn      uint32 // the writer's turn that unwritten belongs to
@@ -46,10 +46,10 @@ func (g *Granter) Grant(n uint64) {
 	case g.unwritten >= grantsUnmerged:
 		g.merged = n
 		l.deferred = append(l.deferred, g)
-		l.own++
+		l.addOwn(1)
 	default:
 		g.unwritten++
-		l.own++
+		l.addOwn(1)
 		l.ctl.own++
 		g.encode(n)
 	}
@@ -60,8 +60,8 @@ func (g *Granter) Grant(n uint64) {
 func (g *Granter) encode(n uint64) {
 	l := g.lanes
 	f := &l.scratch
-	f.Reset(frame.TypeCredit, g.id)
-	f.WithRouting(g.routing)
+	f.Reset(frame.TypeCredit, g.flow.id)
+	f.WithRouting(g.flow.routing)
 	f.Credit, f.StreamID, f.Meta = n, g.stream, frame.CreditMeta(g.dir)
 	f.Has = f.Has.With(frame.KeyCredit).With(frame.KeyMeta)
 	if g.stream != nil {

@@ -25,18 +25,24 @@ type Inbox struct {
 	unbounded bool
 
 	// Touched by route only.
-	over     bool   // STREAM_END was seen
-	index    uint64 // the next chunk_index
-	scan     frame.Scanner
-	itemSize int64 // bytes of the item that scan is in
+	over  bool   // STREAM_END was seen
+	index uint64 // the next chunk_index
 
 	held    atomic.Uint64 // continuation credit held back while the request waits
 	discard atomic.Bool
 	listed  atomic.Bool // on the auditor's list
 
 	// Touched by the reader only.
-	rd  runReader
-	asm assembly
+	rd runReader
+
+	seq *sequenceState // of a sequence stream, else nil
+}
+
+// sequenceState is what following and joining the items of a sequence takes; scalar streams do without.
+type sequenceState struct {
+	scan     frame.Scanner // route's
+	itemSize int64         // route's: bytes of the item that scan is in
+	asm      assembly      // the reader's
 }
 
 func newInbox(r *Receiver, f *frame.Frame) *Inbox {
@@ -46,7 +52,10 @@ func newInbox(r *Receiver, f *frame.Frame) *Inbox {
 		in.meta = append([]byte(nil), f.Meta...)
 	}
 	in.window.Init(r.link.Limits.InitialCredit)
-	in.granter = Granter{lanes: r.link.Lanes, id: r.flow.id, routing: r.flow.routing, stream: append([]byte(nil), f.StreamID...), dir: r.dir, tell: r.link.Granted}
+	in.granter = Granter{lanes: r.link.Lanes, flow: r.flow, stream: append([]byte(nil), f.StreamID...), dir: r.dir, tell: r.link.Granted}
+	if in.sequence {
+		in.seq = new(sequenceState)
+	}
 	if r.discard.Load() {
 		in.discard.Store(true)
 	}
@@ -97,15 +106,17 @@ func (in *Inbox) arrive(f *frame.Frame, block *Block) *failure.Failure {
 		}
 		c.flags |= chunkVerified
 	}
-	continues := in.scan.InItem()
+	continues, unfinished := false, false
 	if in.sequence {
+		continues = in.seq.scan.InItem()
 		if fault := in.follow(f.Payload); fault != nil {
 			return fault
 		}
+		unfinished = in.seq.scan.InItem()
 	}
 	// The first chunk of an item is credited when the item is read, the others at once. In a window of 1 the first
 	// one cannot wait for that: the others would never come.
-	atOnce := continues || in.scan.InItem() && in.recv.link.Limits.InitialCredit == 1
+	atOnce := continues || unfinished && in.recv.link.Limits.InitialCredit == 1
 	switch {
 	case in.discard.Load():
 		block.Release()
@@ -148,16 +159,16 @@ func (in *Inbox) keep(c *chunk) {
 // follow tracks where sequence items end, which costs heads and no bytes.
 func (in *Inbox) follow(p []byte) *failure.Failure {
 	for len(p) > 0 {
-		n, done, err := in.scan.Feed(p)
+		n, done, err := in.seq.scan.Feed(p)
 		if err != nil {
 			return failure.Newf(failure.DecodeError, failure.Internal, "chunk %d of %s: %w", in.index-1, in.describe(), err)
 		}
-		in.itemSize += int64(n)
-		if limit := in.recv.link.MaxItem; limit > 0 && in.itemSize > limit {
+		in.seq.itemSize += int64(n)
+		if limit := in.recv.link.MaxItem; limit > 0 && in.seq.itemSize > limit {
 			return failure.Newf(failure.ItemTooLarge, failure.Resource, "an item of %s exceeds %d bytes", in.describe(), limit)
 		}
 		if done {
-			in.itemSize = 0
+			in.seq.itemSize = 0
 		}
 		p = p[n:]
 	}
@@ -202,7 +213,9 @@ func (in *Inbox) consumed(c *chunk) {
 func (in *Inbox) Close() {
 	in.discard.Store(true)
 	in.rd.drop()
-	in.asm = assembly{}
+	if in.sequence {
+		in.seq.asm = assembly{}
+	}
 	in.sweep()
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 )
@@ -14,6 +15,7 @@ const (
 	laneMaxFrames = 1024    // data lane, frames
 	laneMaxBytes  = 1 << 20 // data lane, bytes
 	ownMaxFrames  = 4096    // unwritten frames of the link's own making, at which its reader stops reading
+	wakeAhead     = 64      // waiting senders that are on their way into the lane at a time
 	laneKeepBytes = 5 << 18 // a lane buffer above this is not kept for reuse, bytes; a full lane of small frames is
 )
 
@@ -51,9 +53,11 @@ type Lanes struct {
 	limit    int // largest encoded body, bytes
 	ctl      lane
 	data     lane
-	own      int // unwritten frames of the link's own making
+	own      int         // unwritten frames of the link's own making
+	flooded  atomic.Bool // own is, or was a moment ago, above ownMaxFrames
 	ownFree  chan struct{}
-	queue    []*laneWaiter // senders waiting for room, in order
+	queue    waiterList    // senders waiting for room, in order
+	woken    int           // senders that were told and have not entered yet
 	writing  bool          // the writer is awake, or has been woken
 	wake     chan struct{} // capacity 1; the writer waits here when both lanes are empty
 	closing  bool
@@ -61,13 +65,58 @@ type Lanes struct {
 	frames   uint64 // handed to the writer so far
 	bytes    uint64 // of them, with the length prefixes
 	scratch  frame.Frame
-	deferred []*Granter // grants that wait to be encoded, merged per stream
-	turn     uint32     // counts how often the writer has taken the lanes
+	terminal frame.Frame // scratch space of Last
+	deferred []*Granter  // grants that wait to be encoded, merged per stream
+	turn     uint32      // counts how often the writer has taken the lanes
 }
 
+// laneWaiter is a sender that waits for room.
 type laneWaiter struct {
-	ready chan struct{} // closed when it is this waiter's turn or the lanes failed
-	done  bool
+	ready      chan struct{} // capacity 1; told when it is this waiter's turn, or the lanes failed
+	prev, next *laneWaiter
+	queued     bool
+}
+
+// waiterList is a queue of senders, first come first.
+type waiterList struct{ first, last *laneWaiter }
+
+func (q *waiterList) pushBack(w *laneWaiter) {
+	w.prev, w.next, w.queued = q.last, nil, true
+	if q.last == nil {
+		q.first = w
+	} else {
+		q.last.next = w
+	}
+	q.last = w
+}
+
+func (q *waiterList) pushFront(w *laneWaiter) {
+	w.prev, w.next, w.queued = nil, q.first, true
+	if q.first == nil {
+		q.last = w
+	} else {
+		q.first.prev = w
+	}
+	q.first = w
+}
+
+// remove takes w out; it reports false when w is not in the queue.
+func (q *waiterList) remove(w *laneWaiter) bool {
+	if !w.queued {
+		return false
+	}
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next, w.queued = nil, nil, false
+	return true
 }
 
 // lane is a run of encoded bytes with holes where large payloads belong.
@@ -129,7 +178,7 @@ type Batch struct {
 // On a nil error the caller must call End.
 func (l *Lanes) Begin(ctx context.Context, wait func()) (Batch, error) {
 	l.mu.Lock()
-	if l.err == nil && (len(l.queue) > 0 || l.full()) {
+	if l.err == nil && (l.queue.first != nil || l.full()) {
 		if err := l.waitRoom(ctx, wait); err != nil {
 			return Batch{}, err
 		}
@@ -156,42 +205,42 @@ func (l *Lanes) Own() (Batch, error) {
 
 // waitRoom is entered and left with the lock held, except that it is released when an error is returned.
 func (l *Lanes) waitRoom(ctx context.Context, wait func()) error {
-	w := &laneWaiter{ready: make(chan struct{})}
-	l.queue = append(l.queue, w)
-	l.mu.Unlock()
-	if wait != nil {
-		wait()
-	}
-	select {
-	case <-w.ready:
-		l.mu.Lock()
-		l.pop(w)
-		return nil
-	case <-ctx.Done():
-		l.mu.Lock()
-		l.pop(w)
-		l.letIn()
+	w := &laneWaiter{ready: make(chan struct{}, 1)}
+	l.queue.pushBack(w)
+	for {
 		l.mu.Unlock()
-		return context.Cause(ctx)
-	}
-}
-
-func (l *Lanes) pop(w *laneWaiter) {
-	for i, q := range l.queue {
-		if q == w {
-			l.queue = append(l.queue[:i], l.queue[i+1:]...)
-			return
+		if wait != nil {
+			wait()
+			wait = nil
 		}
+		select {
+		case <-w.ready:
+		case <-ctx.Done():
+			l.mu.Lock()
+			if !l.queue.remove(w) {
+				l.woken-- // it was its turn: somebody else's now
+			}
+			l.letIn()
+			l.mu.Unlock()
+			return context.Cause(ctx)
+		}
+		l.mu.Lock()
+		l.woken--
+		if l.err != nil || !l.full() {
+			return nil
+		}
+		l.queue.pushFront(w) // others were quicker
 	}
 }
 
-// letIn lets the first waiter have its turn when there is room; each one that is done lets in the next.
+// letIn wakes waiters in order while there is room, a few at a time: each that enters lets in the next. One at a time would
+// cost every sender a switch of its own once the lane has been full.
 func (l *Lanes) letIn() {
-	if len(l.queue) > 0 && (l.err != nil || !l.full()) {
-		if w := l.queue[0]; !w.done {
-			w.done = true
-			close(w.ready)
-		}
+	for l.queue.first != nil && (l.err != nil || l.woken < wakeAhead && !l.full()) {
+		w := l.queue.first
+		l.queue.remove(w)
+		l.woken++
+		w.ready <- struct{}{}
 	}
 }
 
@@ -203,6 +252,12 @@ func (l *Lanes) full() bool {
 func (b Batch) Frame(t frame.Type) *frame.Frame {
 	b.l.scratch.Reset(t, frame.ID{})
 	return &b.l.scratch
+}
+
+// Last is a second scratch frame like Frame, for the terminal that is filled in before the frames in front of it.
+func (b Batch) Last(t frame.Type) *frame.Frame {
+	b.l.terminal.Reset(t, frame.ID{})
+	return &b.l.terminal
 }
 
 // Put appends f to the run under the flow's ids, seq and terminal gate. A frame that the gate stops is counted and is no
@@ -241,7 +296,7 @@ func (b Batch) End() {
 // [Lanes.WaitOwn] until they are written.
 func (b Batch) EndOwn(n int) {
 	n = min(n, b.l.data.frames-b.from)
-	b.l.own += n
+	b.l.addOwn(n)
 	b.l.data.own += n
 	b.End()
 }
@@ -276,17 +331,25 @@ func (l *Lanes) Control(f *frame.Frame) error {
 	}
 	l.ctl.add(f, nil)
 	l.ctl.own++
-	l.own++
+	l.addOwn(1)
 	l.unlockAndWake()
 	return nil
+}
+
+// addOwn counts frames of the link's own making; the lock is held.
+func (l *Lanes) addOwn(n int) {
+	if l.own += n; l.own > ownMaxFrames {
+		l.flooded.Store(true)
+	}
 }
 
 // WaitOwn waits while more than 4096 frames of the link's own making are unwritten, so that a host that floods and does
 // not read stops itself. Only the link's reader calls it. It ends with ctx, and at once when the writer failed.
 func (l *Lanes) WaitOwn(ctx context.Context) error {
-	for {
+	for l.flooded.Load() {
 		l.mu.Lock()
 		if l.own <= ownMaxFrames || l.err != nil {
+			l.flooded.Store(false)
 			l.mu.Unlock()
 			return nil
 		}
@@ -301,6 +364,7 @@ func (l *Lanes) WaitOwn(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+	return nil
 }
 
 // Counts are the frames handed to the writer so far and their bytes, with the length prefixes.

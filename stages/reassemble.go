@@ -107,7 +107,7 @@ type assembly struct {
 // that ended the stream. One goroutine at a time may read a stream.
 func (in *Inbox) Next(ctx context.Context) (Item, error) {
 	for {
-		if len(in.asm.rest) > 0 && !in.recv.failed.Load() {
+		if in.sequence && len(in.seq.asm.rest) > 0 && !in.recv.failed.Load() {
 			if item, ok, err := in.nextOfRest(); ok || err != nil {
 				return item, err
 			}
@@ -140,7 +140,7 @@ func (in *Inbox) assemble(c *chunk) (item Item, ok bool, fault *failure.Failure)
 		in.consumed(c)
 		return Item{}, false, nil
 	}
-	a := &in.asm
+	a := &in.seq.asm
 	continues := a.scan.InItem()
 	n, done, err := a.scan.Feed(c.payload)
 	if err != nil { // route has followed the same bytes
@@ -176,7 +176,7 @@ func (in *Inbox) assemble(c *chunk) (item Item, ok bool, fault *failure.Failure)
 // nextOfRest gives the items that follow the first one of a chunk; they have no meta of their own. ok is false
 // when the last of them goes on in the next chunk.
 func (in *Inbox) nextOfRest() (item Item, ok bool, err error) {
-	a := &in.asm
+	a := &in.seq.asm
 	n, done, err := a.scan.Feed(a.rest)
 	if err != nil {
 		fault := failure.Newf(failure.DecodeError, failure.Internal, "%s: %w", in.describe(), err)
@@ -217,7 +217,7 @@ func (a *assembly) join(pool *Pool, p []byte) {
 
 // finish gives the joined item out and credits the chunk that began it.
 func (in *Inbox) finish() (Item, bool, *failure.Failure) {
-	a := &in.asm
+	a := &in.seq.asm
 	item := Item{Enc: a.part.Buf, Meta: a.meta, Block: a.part}
 	if a.owed != nil {
 		in.consumed(a.owed)
@@ -246,13 +246,26 @@ func (in *Inbox) checked(item Item) (Item, bool, *failure.Failure) {
 // NextPiece reads one CHUNK without opening it, for [Sender.Forward]. Pieces and items of one stream may be read in turn,
 // but not within one item. It waits and ends like Next.
 func (in *Inbox) NextPiece(ctx context.Context) (Piece, error) {
-	a := &in.asm
+	if in.sequence {
+		return in.nextFragment(ctx)
+	}
+	c, err := in.rd.next(ctx, &in.own, in.recv)
+	if err != nil {
+		return Piece{}, err
+	}
+	p := Piece{c.payload, c.meta, c.block, c.sum, true, true, false}
+	in.consumed(c)
+	*c = chunk{}
+	return p, nil
+}
+
+// nextFragment is NextPiece of a sequence stream.
+func (in *Inbox) nextFragment(ctx context.Context) (Piece, error) {
+	a := &in.seq.asm
 	if len(a.rest) > 0 && !in.recv.failed.Load() {
 		n, done, err := a.scan.Feed(a.rest)
 		if err != nil {
-			fault := failure.Newf(failure.DecodeError, failure.Internal, "%s: %w", in.describe(), err)
-			in.recv.fault(fault)
-			return Piece{}, fault
+			return Piece{}, in.undecodable(err)
 		}
 		p := Piece{enc: a.rest[:n:n], sum: frame.Checksum(a.rest[:n]), first: true, last: done, seq: true}
 		a.rest = a.rest[n:]
@@ -262,34 +275,36 @@ func (in *Inbox) NextPiece(ctx context.Context) (Piece, error) {
 	if err != nil {
 		return Piece{}, err
 	}
-	for in.sequence && len(c.payload) == 0 { // carries nothing
+	for len(c.payload) == 0 { // carries nothing
 		in.consumed(c)
 		if c, err = in.rd.next(ctx, &in.own, in.recv); err != nil {
 			return Piece{}, err
 		}
 	}
-	p := Piece{c.payload, c.meta, c.block, c.sum, true, true, in.sequence}
-	if in.sequence {
-		p.first = !a.scan.InItem()
-		n, done, err := a.scan.Feed(c.payload)
-		if err != nil {
-			fault := failure.Newf(failure.DecodeError, failure.Internal, "%s: %w", in.describe(), err)
-			in.recv.fault(fault)
-			return Piece{}, fault
-		}
-		p.last = done
-		if n < len(c.payload) {
-			p.enc, p.block = c.payload[:n], nil
-			p.sum = frame.Checksum(p.enc)
-			a.rest = c.payload[n:]
-		}
-		if !p.first {
-			p.meta = nil
-		}
+	p := Piece{c.payload, c.meta, c.block, c.sum, !a.scan.InItem(), true, true}
+	n, done, err := a.scan.Feed(c.payload)
+	if err != nil {
+		return Piece{}, in.undecodable(err)
+	}
+	p.last = done
+	if n < len(c.payload) {
+		p.enc, p.block = c.payload[:n], nil
+		p.sum = frame.Checksum(p.enc)
+		a.rest = c.payload[n:]
+	}
+	if !p.first {
+		p.meta = nil
 	}
 	in.consumed(c)
 	*c = chunk{}
 	return p, nil
+}
+
+// undecodable poisons the request for bytes that are no CBOR.
+func (in *Inbox) undecodable(err error) *failure.Failure {
+	fault := failure.Newf(failure.DecodeError, failure.Internal, "%s: %w", in.describe(), err)
+	in.recv.fault(fault)
+	return fault
 }
 
 // NextMerged reads the next item or LOG of a merged response in arrival order; in is the item's stream, nil for a LOG and
@@ -299,7 +314,7 @@ func (r *Receiver) NextMerged(ctx context.Context) (item Item, in *Inbox, log *f
 		if r.rest != nil && !r.failed.Load() {
 			in = r.rest
 			item, ok, err := in.nextOfRest()
-			if len(in.asm.rest) == 0 {
+			if len(in.seq.asm.rest) == 0 {
 				r.rest = nil
 			}
 			if ok || err != nil {
@@ -324,7 +339,7 @@ func (r *Receiver) NextMerged(ctx context.Context) (item Item, in *Inbox, log *f
 			r.fault(fault)
 			return Item{}, in, nil, fault
 		}
-		if len(in.asm.rest) > 0 {
+		if in.sequence && len(in.seq.asm.rest) > 0 {
 			r.rest = in
 		}
 		if ok {

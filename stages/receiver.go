@@ -173,9 +173,9 @@ func (r *Receiver) StreamEnd(f *frame.Frame) *failure.Failure {
 	if f.Has.Has(frame.KeyChunkCount) && f.ChunkCount != in.index {
 		return protocolError("stream %q ended with chunk_count %d after %d chunks", f.StreamID, f.ChunkCount, in.index)
 	}
-	if in.scan.InItem() {
+	if in.sequence && in.seq.scan.InItem() {
 		return failure.Newf(failure.DecodeError, failure.Internal, "stream %q ended inside a sequence item, with %d bytes left over",
-			f.StreamID, in.itemSize)
+			f.StreamID, in.seq.itemSize)
 	}
 	in.over = true
 	in.window.Close()

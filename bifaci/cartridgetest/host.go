@@ -171,11 +171,17 @@ func (h *Host) Wait() error {
 	return h.serveErr
 }
 
-// WantIdle makes sure that nothing is left behind of the requests so far: each has its terminal, no pool has one active or in
-// line, and no goroutine that a request started is left.
+// WantIdle makes sure that nothing is left behind of the requests so far: each has its terminal, unless the link was broken, no
+// pool has one active or in line, and no goroutine that a request started is left.
 func (h *Host) WantIdle() {
 	h.t.Helper()
-	for _, d := range h.dialogues() {
+	h.mu.Lock()
+	requests := h.order
+	if h.broken {
+		requests = nil
+	}
+	h.mu.Unlock()
+	for _, d := range requests {
 		h.awaitOf(d, "the terminal of every request", func() bool { return d.in.terminal != nil })
 	}
 	select {
@@ -411,12 +417,6 @@ func (h *Host) take(f Frame) (grant Frame) {
 		h.answers[id] = append(h.answers[id], f)
 	}
 	return nil
-}
-
-func (h *Host) dialogues() []*dialogue {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return append([]*dialogue(nil), h.order...)
 }
 
 // await waits until the link is as wanted; ok is called under the lock.

@@ -151,8 +151,8 @@ func (f Frame) String() string {
 				fmt.Fprintf(&b, " %d=h'%x' (%d bytes)", k, v[:min(len(v), 24)], len(v))
 			}
 		default:
-			if k > KeyID {
-				fmt.Fprintf(&b, " %d=%.200v", k, v)
+			if text := fmt.Sprint(v); k > KeyID {
+				fmt.Fprintf(&b, " %d=%.200s", k, text)
 			}
 		}
 	}

@@ -48,7 +48,8 @@ func Start(t testing.TB, path string, opts ...Option) *Process {
 		drained: make(chan struct{})}
 	p.more = func() string { return p.shown() }
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, out, errIn
-	p.cmd.Env = append(os.Environ(), p.opts.env...)
+	// A program built with the race detector sleeps for a second at its end, unless it is told otherwise.
+	p.cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), p.opts.env...)
 	if p.opts.deaf {
 		closeAll(t, errOut)
 	}

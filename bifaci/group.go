@@ -3,6 +3,8 @@ package bifaci
 import (
 	"context"
 	"sync"
+
+	"github.com/pipe-cartridge/pipe/stream"
 )
 
 // group is the goroutines that a handler has started with [Request.Go], and how the first of them failed.
@@ -12,6 +14,8 @@ type group struct {
 	over    bool          // the handler has returned and everybody has been waited for
 	idle    chan struct{} // closed when running gets 0; made by join
 	err     error         // the first error
+
+	topology *stream.Pipeline // of Source and Sink, or nil
 }
 
 // Go runs f in a goroutine of the request's own, under the handler's context. The request ends only when every such goroutine has
@@ -68,6 +72,7 @@ func (r *Request) failed(err error) {
 
 // join waits for the goroutines of a handler that has returned result, and returns how it all went: the first error.
 func (r *Request) join(result error) error {
+	result = r.endTopology(result)
 	g := &r.group
 	g.mu.Lock()
 	busy := g.running > 0

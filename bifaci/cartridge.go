@@ -17,6 +17,7 @@ type Cartridge struct {
 	manifest *manifest.Manifest
 	json     []byte // what HELLO carries
 	opts     options
+	backlog  *logBacklog // behind opts.log
 
 	mu       sync.Mutex
 	handlers []handler
@@ -82,6 +83,7 @@ func newCartridge(m *manifest.Manifest, json []byte, opts []Option) (*Cartridge,
 	for _, o := range opts {
 		o(&c.opts)
 	}
+	c.opts.log, c.backlog = queued(c.opts.log)
 	limits := c.opts.limits
 	c.limits.Store(&limits)
 	return c, c.registerStandard()

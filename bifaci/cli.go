@@ -39,6 +39,7 @@ func (c *Cartridge) RunCLI(ctx context.Context, args []string, stdin io.Reader, 
 	if err := c.begin(); err != nil {
 		return err
 	}
+	defer c.backlog.drain()
 	if len(args) == 0 {
 		return &UsageError{UnknownSubcommand, "unknown subcommand: there is no word; try --help"}
 	}

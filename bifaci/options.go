@@ -45,7 +45,8 @@ type Option func(*options)
 // WithLimits sets the limits that the cartridge proposes in its HELLO. The default is [frame.DefaultLimits].
 func WithLimits(l frame.Limits) Option { return func(o *options) { o.limits = l } }
 
-// WithLogger sends the runtime's own messages to log; nothing is logged per frame above debug. The default is silence.
+// WithLogger sends the runtime's own messages to log; nothing is logged per frame above debug. log may be slow, or block: it is
+// called from one goroutine of its own, and what it cannot keep up with is lost. The default is silence.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
 // WithShutdownGrace bounds the wait for handlers at the end of the link: after d their contexts are cancelled, after

@@ -303,6 +303,8 @@ func TestStreamingContract(t *testing.T) {
 				req.WantEnd()
 				assert.Contains(t, types(req), "stream_start", "it is sent unchanged")
 			}
+			h.CloseInput()
+			require.NoError(t, h.Wait())
 			reports := strings.Count(lines.String(), "contract")
 			if c.want == nil {
 				assert.Zero(t, reports, lines.String())

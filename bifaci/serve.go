@@ -27,6 +27,7 @@ func (c *Cartridge) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		return err
 	}
 	c.link.Store(l)
+	defer c.backlog.drain()
 	return l.run(ctx, r, w)
 }
 

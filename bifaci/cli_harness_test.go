@@ -132,13 +132,6 @@ func (r noReads) Read([]byte) (int, error) {
 	return 0, errors.New("not to be read")
 }
 
-// silentInput is a standard input on which nothing ever comes, and that never ends; Close releases it.
-func silentInput(t testing.TB) io.Reader {
-	r, w := io.Pipe()
-	t.Cleanup(func() { _ = w.Close() })
-	return r
-}
-
 // oneRead gives its texts one read each.
 type oneRead []string
 

@@ -14,21 +14,23 @@ import (
 
 // transcribe is the handler of the WAV capability.
 func transcribe(ctx context.Context, r *bifaci.Request) error {
-	return run(ctx, r, mediaWAV, func(_ *settings, pull audio.Pull) iter.Seq2[engine.Block, error] {
-		return audio.DecodeWAV(ctx, pull, audio.Limits{})
+	return run(ctx, r, mediaWAV, func(_ *settings, main *bifaci.InputStream) iter.Seq2[engine.Block, error] {
+		// A WAV stream is a run of bytes, not items of a capture, so it has no gaps.
+		return audio.DecodeWAV(ctx, (&itemSource{stream: main}).pull, audio.Limits{})
 	})
 }
 
 // listen is the handler of the raw PCM capability.
 func listen(ctx context.Context, r *bifaci.Request) error {
-	return run(ctx, r, mediaPCM, func(s *settings, pull audio.Pull) iter.Seq2[engine.Block, error] {
-		return audio.DecodeRaw(ctx, pull, audio.Format{Rate: s.rate, Channels: s.channels, Encoding: s.encoding})
+	return run(ctx, r, mediaPCM, func(s *settings, main *bifaci.InputStream) iter.Seq2[engine.Block, error] {
+		f := audio.Format{Rate: s.rate, Channels: s.channels, Encoding: s.encoding}
+		return audio.DecodeRaw(ctx, (&captureSource{itemSource: itemSource{stream: main}, format: f}).pull, f)
 	})
 }
 
 // run is the pipeline of both: input items, audio blocks, segments, output items. It holds one input item and what the
 // engine needs of the open utterance; when the requester stops reading, everything up to the input waits.
-func run(ctx context.Context, r *bifaci.Request, mainURN string, decode func(*settings, audio.Pull) iter.Seq2[engine.Block, error]) error {
+func run(ctx context.Context, r *bifaci.Request, mainURN string, decode func(*settings, *bifaci.InputStream) iter.Seq2[engine.Block, error]) error {
 	input, err := r.TakeInput()
 	if err != nil {
 		return err
@@ -50,8 +52,7 @@ func run(ctx context.Context, r *bifaci.Request, mainURN string, decode func(*se
 	if err != nil {
 		return err
 	}
-	source := itemSource{stream: main}
-	err = eng.Transcribe(ctx, decode(&s, source.pull), func(seg engine.Segment) error {
+	err = eng.Transcribe(ctx, decode(&s, main), func(seg engine.Segment) error {
 		if item := format.Item(seg); item != nil {
 			return out.EmitItem(ctx, item, nil)
 		}
@@ -81,22 +82,49 @@ func (s *itemSource) pull(ctx context.Context) (p []byte, gap time.Duration, err
 	if err != nil {
 		return nil, 0, err
 	}
-	return s.item.Bytes, gapOf(s.item.Meta), nil
+	return s.item.Bytes, 0, nil
 }
 
-// gapOf is how much audio was lost in front of an item (spec/wire.md 8.5).
-func gapOf(meta frame.Meta) time.Duration {
-	gap, ok := meta["gap"].(map[string]any)
-	if !ok {
-		return 0
+// captureSource is an itemSource of samples as they were captured: an item behind a loss tells about it in its meta.
+type captureSource struct {
+	itemSource
+	format audio.Format
+}
+
+func (s *captureSource) pull(ctx context.Context) (p []byte, gap time.Duration, err error) {
+	before := len(s.item.Bytes)
+	p, _, err = s.itemSource.pull(ctx)
+	if err != nil {
+		return nil, 0, err
 	}
+	if since, lost := gapOf(s.item.Meta); lost {
+		// The span counts from the start of the item before, which was heard. There was a loss, however little of it is left.
+		gap = max(since-s.playing(before), 1)
+	}
+	return p, gap, nil
+}
+
+// playing is how long that many bytes last. The front end has checked the format before it pulls.
+func (s *captureSource) playing(bytes int) time.Duration {
+	perSecond := time.Duration(s.format.Rate) * time.Duration(s.format.FrameBytes())
+	n := time.Duration(bytes)
+	return n/perSecond*time.Second + n%perSecond*time.Second/perSecond
+}
+
+// maxGapMicroseconds keeps what a meta claims within a time.Duration; the audio front end refuses far less.
+const maxGapMicroseconds = 1 << 53
+
+// gapOf reports whether items were lost in front of an item, and the time from the start of the item before the loss to the start
+// of this one.
+func gapOf(meta frame.Meta) (since time.Duration, lost bool) {
+	gap, lost := meta["gap"].(map[string]any)
 	switch us := gap["duration_us"].(type) {
 	case int64:
-		return time.Duration(max(us, 0)) * time.Microsecond
+		return time.Duration(min(max(us, 0), maxGapMicroseconds)) * time.Microsecond, lost
 	case uint64:
-		return time.Duration(min(us, 1<<53)) * time.Microsecond
+		return time.Duration(min(us, maxGapMicroseconds)) * time.Microsecond, lost
 	}
-	return 0
+	return 0, lost
 }
 
-var _ audio.Pull = (&itemSource{}).pull
+var _ audio.Pull = (&captureSource{}).pull

@@ -49,38 +49,46 @@ type Lanes struct {
 	counters Counters
 	tap      func(*Flow, *frame.Frame, *Block) error // takes frames instead of the data lane: a stage's, see ChunkStage
 
-	mu       sync.Mutex
-	limit    int // largest encoded body, bytes
-	ctl      lane
-	data     lane
-	own      int         // unwritten frames of the link's own making
-	flooded  atomic.Bool // own is, or was a moment ago, above ownMaxFrames
-	ownFree  chan struct{}
-	queue    waiterList    // senders waiting for room, in order
-	woken    int           // senders that were told and have not entered yet
-	writing  bool          // the writer is awake, or has been woken
-	wake     chan struct{} // capacity 1; the writer waits here when both lanes are empty
-	closing  bool
-	err      error  // set once: why nothing is written any more
-	frames   uint64 // handed to the writer so far
-	bytes    uint64 // of them, with the length prefixes
-	scratch  frame.Frame
-	terminal frame.Frame // scratch space of Last
-	deferred []*Granter  // grants that wait to be encoded, merged per stream
-	turn     uint32      // counts how often the writer has taken the lanes
+	mu      sync.Mutex
+	limit   int // largest encoded body, bytes
+	ctl     lane
+	data    lane
+	own     int         // unwritten frames of the link's own making
+	flooded atomic.Bool // own is, or was a moment ago, above ownMaxFrames
+	ownFree chan struct{}
+	queue   waiterList // senders waiting for room, in order
+	woken   int        // senders that were told and have not entered yet
+	// What the last run has added to the data lane.
+	lastFrames, lastBytes int
+	writing               bool          // the writer is awake, has been woken, or will look when it starts
+	wake                  chan struct{} // capacity 1; the writer waits here when both lanes are empty
+	closing               bool
+	err                   error  // set once: why nothing is written any more
+	frames                uint64 // handed to the writer so far
+	bytes                 uint64 // of them, with the length prefixes
+	scratch               frame.Frame
+	terminal              frame.Frame // scratch space of Last
+	deferred              []*Granter  // grants that wait to be encoded, merged per stream
+	turn                  uint32      // counts how often the writer has taken the lanes
 }
 
 // laneWaiter is a sender that waits for room.
 type laneWaiter struct {
 	ready      chan struct{} // capacity 1; told when it is this waiter's turn, or the lanes failed
 	prev, next *laneWaiter
+	number     uint64 // grows with the order of arrival
 	queued     bool
 }
 
 // waiterList is a queue of senders, first come first.
-type waiterList struct{ first, last *laneWaiter }
+type waiterList struct {
+	first, last *laneWaiter
+	count       uint64 // of all that ever waited
+}
 
 func (q *waiterList) pushBack(w *laneWaiter) {
+	q.count++
+	w.number = q.count
 	w.prev, w.next, w.queued = q.last, nil, true
 	if q.last == nil {
 		q.first = w
@@ -90,14 +98,22 @@ func (q *waiterList) pushBack(w *laneWaiter) {
 	q.last = w
 }
 
-func (q *waiterList) pushFront(w *laneWaiter) {
+// putBack puts w where it was, behind those that came before it and were put back as well.
+func (q *waiterList) putBack(w *laneWaiter) {
 	w.prev, w.next, w.queued = nil, q.first, true
-	if q.first == nil {
+	for w.next != nil && w.next.number < w.number {
+		w.prev, w.next = w.next, w.next.next
+	}
+	if w.prev == nil {
+		q.first = w
+	} else {
+		w.prev.next = w
+	}
+	if w.next == nil {
 		q.last = w
 	} else {
-		q.first.prev = w
+		w.next.prev = w
 	}
-	q.first = w
 }
 
 // remove takes w out; it reports false when w is not in the queue.
@@ -154,7 +170,7 @@ func (ln *lane) add(f *frame.Frame, block *Block) {
 
 // NewLanes makes lanes that write to out, with frame bodies of at most maxFrame bytes. Call Run to start writing.
 func NewLanes(out Writer, maxFrame uint64, counters Counters) *Lanes {
-	l := &Lanes{out: out, counters: counters, wake: make(chan struct{}, 1)}
+	l := &Lanes{out: out, counters: counters, writing: true, wake: make(chan struct{}, 1)}
 	l.SetMaxFrame(maxFrame)
 	return l
 }
@@ -171,6 +187,7 @@ func (l *Lanes) SetMaxFrame(n uint64) {
 type Batch struct {
 	l    *Lanes
 	from int // frames in the data lane at the beginning
+	size int // and bytes
 }
 
 // Begin waits until the data lane has room, in order of arrival, and starts a run. It ends early with the context's
@@ -178,7 +195,7 @@ type Batch struct {
 // On a nil error the caller must call End.
 func (l *Lanes) Begin(ctx context.Context, wait func()) (Batch, error) {
 	l.mu.Lock()
-	if l.err == nil && (l.queue.first != nil || l.full()) {
+	if l.err == nil && (l.queue.first != nil || !l.roomAhead()) {
 		if err := l.waitRoom(ctx, wait); err != nil {
 			return Batch{}, err
 		}
@@ -188,7 +205,7 @@ func (l *Lanes) Begin(ctx context.Context, wait func()) (Batch, error) {
 		l.mu.Unlock()
 		return Batch{}, err
 	}
-	return Batch{l, l.data.frames}, nil
+	return Batch{l, l.data.frames, l.data.bytes}, nil
 }
 
 // Own starts a run that never waits: the link's own frames on the data lane (queued notices, ERR answers). It fails
@@ -200,7 +217,7 @@ func (l *Lanes) Own() (Batch, error) {
 		l.mu.Unlock()
 		return Batch{}, err
 	}
-	return Batch{l, l.data.frames}, nil
+	return Batch{l, l.data.frames, l.data.bytes}, nil
 }
 
 // waitRoom is entered and left with the lock held, except that it is released when an error is returned.
@@ -229,19 +246,24 @@ func (l *Lanes) waitRoom(ctx context.Context, wait func()) error {
 		if l.err != nil || !l.full() {
 			return nil
 		}
-		l.queue.pushFront(w) // others were quicker
+		l.queue.putBack(w) // others have taken more room than was to be expected
 	}
 }
 
 // letIn wakes waiters in order while there is room, a few at a time: each that enters lets in the next. One at a time would
 // cost every sender a switch of its own once the lane has been full.
 func (l *Lanes) letIn() {
-	for l.queue.first != nil && (l.err != nil || l.woken < wakeAhead && !l.full()) {
+	for l.queue.first != nil && (l.err != nil || l.woken < wakeAhead && l.roomAhead()) {
 		w := l.queue.first
 		l.queue.remove(w)
 		l.woken++
 		w.ready <- struct{}{}
 	}
+}
+
+// roomAhead reports whether there is room beside those who are on their way, if each takes as much as the last run did.
+func (l *Lanes) roomAhead() bool {
+	return l.data.frames-l.data.own+l.woken*l.lastFrames < laneMaxFrames && l.data.bytes+l.woken*l.lastBytes < laneMaxBytes
 }
 
 func (l *Lanes) full() bool {
@@ -288,6 +310,7 @@ func (b Batch) Fits(fl *Flow, f *frame.Frame) error { return fl.fits(f, len(f.Pa
 
 // End makes the run visible to the writer, wakes it if it sleeps, and lets the next sender in.
 func (b Batch) End() {
+	b.l.lastFrames, b.l.lastBytes = b.l.data.frames-b.from, b.l.data.bytes-b.size
 	b.l.letIn()
 	b.l.unlockAndWake()
 }

@@ -70,6 +70,7 @@ func (l *link) end(w *wireRequest, o *outcome, cause error) {
 // serve is a request's goroutine: it runs the handler, then writes the terminal and frees the slot. Whatever the handler does,
 // one terminal leaves the process and the slot is freed once.
 func (w *wireRequest) serve() {
+	growStack(0)
 	guard(w.perform, w.conclude)
 }
 

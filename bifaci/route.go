@@ -260,8 +260,9 @@ func (l *link) newRequest(id, routing frame.ID, rt *route) *wireRequest {
 	if w.handler.merged {
 		w.recv.Merge()
 	}
-	w.sender.Init(&l.stages, &w.flow, frame.NewUUID().String(), rt.media, w.flushGrants)
-	if err := w.gates.Register(w.sender.ID(), w.sender.Gate()); err != nil {
+	stream := frame.NewUUID().String()
+	w.sender.Init(&l.stages, &w.flow, stream, rt.media, w.flushGrants)
+	if err := w.gates.Register(stream, w.sender.Gate()); err != nil {
 		panic(err) // a fresh router takes its first gate
 	}
 	w.input.src = wirePackage{w}

@@ -188,8 +188,9 @@ func tokens(ctx context.Context, r *bifaci.Request) error {
 	if err != nil {
 		return err
 	}
+	token := []byte("0123456789abcdef")
 	for range n {
-		if _, err := r.Output().WriteContext(ctx, []byte("0123456789abcdef")); err != nil {
+		if _, err := r.Output().WriteContext(ctx, token); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/bifaci/stats"
 	"github.com/pipe-cartridge/pipe/bifaci/urn"
 	"github.com/pipe-cartridge/pipe/credit"
 	"github.com/pipe-cartridge/pipe/stages"
@@ -29,6 +30,8 @@ type CallConfig struct {
 	Flush func()
 	// AgeFlush sends small writes on arguments by age.
 	AgeFlush bool
+	// Drop counts a frame of the answer that is not delivered because it breaks a rule; may be nil.
+	Drop func(stats.Reason, frame.Type)
 }
 
 // PeerCall is one request as its caller sees it: argument streams out, one response in, both at the same time. Safe for
@@ -44,8 +47,9 @@ type PeerCall struct {
 	resp  PeerResponse
 	over  atomic.Bool // the response has ended, or the call was given up
 	once  sync.Once   // of cfg.Ended
+	open  bool        // REQ is on its way; guarded by the lanes' lock
 
-	feeders sync.WaitGroup // goroutines that send arguments
+	feeders sync.WaitGroup // goroutines that send arguments; see feeding
 
 	mu       sync.Mutex
 	args     []*callArg
@@ -84,34 +88,32 @@ func (c *PeerCall) Routing() frame.ID { return c.flow.Routing() }
 // CapURN is the cap that is called.
 func (c *PeerCall) CapURN() string { return c.cap }
 
-// Open sends the REQ.
+// Open sends the REQ. It waits for room in the lane until the call ends or is given up; then it returns why, and nothing
+// was sent.
 func (c *PeerCall) Open() error {
 	var meta []byte
 	if !c.cfg.Parent.IsZero() {
-		m := frame.Meta{}
-		if b, ok := c.cfg.Parent.UUID(); ok {
-			m["parent_rid"] = b[:]
-		} else {
-			n, _ := c.cfg.Parent.Uint()
-			m["parent_rid"] = n
-		}
-		var err error
-		if meta, err = frame.AppendMeta(nil, m); err != nil {
-			return err
-		}
+		meta = frame.AppendParentMeta(nil, c.cfg.Parent)
 	}
 	b, err := c.cfg.Link.Lanes.Begin(c.ctx, c.flush)
 	if err != nil {
 		return err
 	}
 	defer b.End()
+	if c.over.Load() {
+		return c.why()
+	}
 	f := b.Frame(frame.TypeReq)
 	f.Cap, f.ContentType, f.Payload, f.Meta = []byte(c.cap), []byte("application/cbor"), []byte{}, meta
 	f.Has = f.Has.With(frame.KeyCap).With(frame.KeyContentType).With(frame.KeyPayload)
 	if meta != nil {
 		f.Has = f.Has.With(frame.KeyMeta)
 	}
-	return b.Put(&c.flow, f, nil)
+	if err := b.Put(&c.flow, f, nil); err != nil {
+		return err
+	}
+	c.open = true
+	return nil
 }
 
 // flush grants what the call and its owner have consumed, before either waits.
@@ -188,6 +190,9 @@ func (c *PeerCall) Finish(ctx context.Context) error {
 		return err
 	}
 	defer b.End()
+	if c.over.Load() { // no END is owed
+		return c.why()
+	}
 	f := b.Frame(frame.TypeEnd)
 	f.EOF = true
 	f.Has = f.Has.With(frame.KeyEOF)
@@ -243,9 +248,13 @@ func (c *PeerCall) Deliver(f *frame.Frame, block *stages.Block) {
 }
 
 func (c *PeerCall) check(fault *failure.Failure) {
-	if fault != nil {
-		c.violated(fault)
+	if fault == nil {
+		return
 	}
+	if fault.Code == failure.CreditViolation && c.cfg.Drop != nil {
+		c.cfg.Drop(stats.CreditViolation, frame.TypeChunk)
+	}
+	c.violated(fault)
 }
 
 // end takes the END of the answer: only exit_code 0 is a success.
@@ -273,25 +282,35 @@ func (c *PeerCall) end(f *frame.Frame) {
 
 // conclude ends the call in order: what was received is still read, then err, or the clean end.
 func (c *PeerCall) conclude(err error) {
-	c.over.Store(true)
+	if c.over.Swap(true) {
+		return // it was given up meanwhile
+	}
 	if err != nil {
 		c.recv.Close(err)
+	} else {
+		err = ErrRequestEnded
 	}
-	reason := err
-	if reason == nil {
-		reason = ErrRequestEnded
-	}
-	c.gates.CloseAll(reason)
-	c.stop(reason)
-	c.ended()
+	c.ended(err)
 }
 
 // ErrRequestEnded is what data calls on arguments get after the answer has ended well.
 var ErrRequestEnded = errors.New("bifaci: the request has ended")
 
-func (c *PeerCall) ended() {
+// why is the reason why a call is over.
+func (c *PeerCall) why() error {
+	if cause := context.Cause(c.ctx); cause != nil {
+		return cause
+	}
+	return ErrRequestEnded // it is ending at this moment
+}
+
+// ended makes every later data call on arguments fail with reason, and tells the link.
+func (c *PeerCall) ended(reason error) {
 	c.once.Do(func() {
+		c.gates.CloseAll(reason)
+		c.stop(reason)
 		for _, a := range c.openArgs() { // later ones find the gates closed
+			a.sender.Refuse(reason)
 			if a.age != nil {
 				a.age.stop()
 			}
@@ -308,10 +327,20 @@ func (c *PeerCall) openArgs() []*callArg {
 	return c.args
 }
 
+// feeding runs f on a goroutine of the call's own, unless the call has ended.
+func (c *PeerCall) feeding(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over.Load() {
+		c.feeders.Go(f) // joined after the end of the call
+	}
+}
+
 // join waits for the goroutines that send arguments; the call has ended.
 func (c *PeerCall) join() {
+	args := c.openArgs() // under c.mu, so that whoever is feeding has been counted
 	c.feeders.Wait()
-	for _, a := range c.openArgs() {
+	for _, a := range args {
 		if a.age != nil {
 			a.age.join()
 		}
@@ -329,39 +358,41 @@ func (c *PeerCall) Abandon(cause error, reason failure.CancelReason) {
 	if c.over.Swap(true) {
 		return
 	}
-	c.fail(cause)
-	meta := frame.AppendCancelMeta(nil, reason)
-	b, err := c.cfg.Link.Lanes.Own()
-	if err == nil {
-		f := b.Frame(frame.TypeCancel)
-		f.ForceKill = reason.ForceKill
-		f.Has = f.Has.With(frame.KeyForceKill)
-		if len(meta) > 0 {
-			f.Meta = meta
-			f.Has = f.Has.With(frame.KeyMeta)
-		}
-		if err = b.Put(&c.flow, f, nil); err == nil {
-			c.flow.Shut()
-		}
-		b.EndOwn(1)
-	}
-	if err != nil {
+	c.recv.Fail(cause)
+	c.gates.CloseAll(cause) // before CANCEL, so that nobody sends behind it who waits for credit now
+	if err := c.sendCancel(reason); err != nil {
 		c.cfg.Link.Lanes.Lost(frame.TypeCancel)
 	}
-	c.ended()
+	c.ended(cause)
 }
 
-// Lost fails the call because its link has ended. Nothing is sent.
+// sendCancel ends the call's flow, with a CANCEL if the callee knows the call.
+func (c *PeerCall) sendCancel(reason failure.CancelReason) error {
+	meta := frame.AppendCancelMeta(nil, reason)
+	b, err := c.cfg.Link.Lanes.Own()
+	if err != nil {
+		return err
+	}
+	defer b.EndOwn(1)
+	defer c.flow.Shut()
+	if !c.open {
+		return nil
+	}
+	f := b.Frame(frame.TypeCancel)
+	f.ForceKill = reason.ForceKill
+	f.Has = f.Has.With(frame.KeyForceKill)
+	if len(meta) > 0 {
+		f.Meta = meta
+		f.Has = f.Has.With(frame.KeyMeta)
+	}
+	return b.Put(&c.flow, f, nil)
+}
+
+// Lost fails the call because its link has ended: what was received before is still read, then cause. Nothing is sent.
 func (c *PeerCall) Lost(cause error) {
 	if c.over.Swap(true) {
 		return
 	}
-	c.fail(cause)
-	c.ended()
-}
-
-func (c *PeerCall) fail(cause error) {
-	c.recv.Fail(cause)
-	c.gates.CloseAll(cause)
-	c.stop(cause)
+	c.recv.Close(cause)
+	c.ended(cause)
 }

@@ -2,7 +2,6 @@ package bifaci
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -64,7 +63,7 @@ func (s *InputStream) CollectValue(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	it, err := s.Next(ctx)
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF {
 		return nil, fmt.Errorf("%w: %s", ErrStreamEmpty, s.media)
 	}
 	if err != nil {
@@ -115,7 +114,7 @@ func (r *streamReader) WriteTo(w io.Writer) (total int64, err error) {
 			}
 		}
 		if err := r.advance(); err != nil {
-			if errors.Is(err, io.EOF) {
+			if err == io.EOF {
 				return total, nil
 			}
 			return total, err

@@ -94,7 +94,7 @@ func (p *InputPackage) All(ctx context.Context) iter.Seq2[*InputStream, error] {
 	return func(yield func(*InputStream, error) bool) {
 		for {
 			s, err := p.Next(ctx)
-			if errors.Is(err, io.EOF) {
+			if err == io.EOF {
 				return
 			}
 			if !yield(s, err) || err != nil {
@@ -112,7 +112,7 @@ func (p *InputPackage) named(ctx context.Context, mediaURN string) (*InputStream
 	}
 	for n := 0; ; n++ {
 		s, err := p.at(ctx, n)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return nil, fmt.Errorf("%w %s", ErrMissingArgument, mediaURN)
 		}
 		if err != nil {
@@ -174,7 +174,7 @@ func (s *InputStream) Items(ctx context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for {
 			it, err := s.Next(ctx)
-			if errors.Is(err, io.EOF) {
+			if err == io.EOF {
 				return
 			}
 			if !yield(it, err) || err != nil {
@@ -201,7 +201,7 @@ func (s *InputStream) Pieces(ctx context.Context) iter.Seq2[Piece, error] {
 	return func(yield func(Piece, error) bool) {
 		for {
 			p, err := s.NextPiece(ctx)
-			if errors.Is(err, io.EOF) {
+			if err == io.EOF {
 				return
 			}
 			if !yield(p, err) || err != nil {

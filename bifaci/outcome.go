@@ -128,9 +128,7 @@ func (w *wireRequest) conclude(result error) {
 	}
 	result = w.join(result)
 	w.recv.Discard()
-	reason, cause := w.farewell()
-	w.abandonCalls(cause, reason)
-	w.joinCalls()
+	w.endCalls()
 	if result == nil {
 		// Closing is still the handler's work: it waits for credit, and a cancel ends it.
 		if err := w.sender.CloseWith(w.ctx, w.success); err != nil {

@@ -35,11 +35,12 @@ type wirePeer struct{ w *wireRequest }
 
 func (p wirePeer) Call(ctx context.Context, capURN string) (*PeerCall, error) {
 	w, l := p.w, p.w.link
-	if w.stopped.Load() || w.ended.Load() {
-		return nil, context.Cause(w.ctx)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
+	w.sweepCalls()
 	c, err := NewCall(w.ctx, capURN, CallConfig{Link: &l.stages, Parent: w.flow.ID(), Ended: w.callEnded, Flush: w.flushGrants,
-		AgeFlush: l.c.opts.ageFlush})
+		AgeFlush: l.c.opts.ageFlush, Drop: l.drop})
 	if err != nil {
 		return nil, fmt.Errorf("peer call: %w", err)
 	}
@@ -47,11 +48,11 @@ func (p wirePeer) Call(ctx context.Context, capURN string) (*PeerCall, error) {
 		c.Lost(err)
 		return nil, err
 	}
+	w.watch(ctx, c)
 	if err := c.Open(); err != nil {
 		c.Lost(err)
 		return nil, err
 	}
-	w.watch(ctx, c)
 	return c, nil
 }
 
@@ -79,8 +80,11 @@ func (w *wireRequest) addCall(c *PeerCall) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.outcome != nil {
-		return context.Cause(w.ctx)
+	if w.outcome != nil || w.noCalls {
+		if cause := context.Cause(w.ctx); cause != nil {
+			return cause
+		}
+		return ErrRequestEnded
 	}
 	if w.calls == nil {
 		w.calls = make(map[frame.ID]*PeerCall)
@@ -104,7 +108,29 @@ func (w *wireRequest) callEnded(c *PeerCall) {
 	l.mu.Unlock()
 }
 
-// openCalls lists the request's calls, ended ones included.
+// sweepCalls forgets ended calls, once as many have come together as are unfinished: a handler may make any number in its life.
+func (w *wireRequest) sweepCalls() {
+	w.mu.Lock()
+	var over []*PeerCall
+	if len(w.calls) >= w.sweepAt {
+		for id, c := range w.calls {
+			if c.over.Load() {
+				over = append(over, c)
+				delete(w.calls, id)
+			}
+		}
+		w.sweepAt = minSweep + 2*len(w.calls)
+	}
+	w.mu.Unlock()
+	for _, c := range over {
+		c.join() // nothing of it waits for anything any more
+	}
+}
+
+// minSweep is how many calls a request remembers before it forgets the ended ones.
+const minSweep = 8
+
+// openCalls lists the request's calls; some may have ended.
 func (w *wireRequest) openCalls() []*PeerCall {
 	if !w.hasCalls.Load() {
 		return nil
@@ -116,6 +142,16 @@ func (w *wireRequest) openCalls() []*PeerCall {
 		calls = append(calls, c)
 	}
 	return calls
+}
+
+// endCalls ends what is unfinished of the calls of a handler that has returned. Goroutines that it left behind make no more.
+func (w *wireRequest) endCalls() {
+	w.mu.Lock()
+	w.noCalls = true
+	w.mu.Unlock()
+	reason, cause := w.farewell()
+	w.abandonCalls(cause, reason)
+	w.joinCalls()
 }
 
 // abandonCalls cancels what is unfinished of the request's calls.
@@ -146,7 +182,7 @@ func CallBytes(ctx context.Context, p PeerInvoker, capURN string, args ...BytesA
 	if err != nil {
 		return nil, err
 	}
-	c.feeders.Go(func() { // ends with the call; joined before the request's terminal
+	c.feeding(func() { // ends with the call; joined before the request's terminal
 		if err := c.feed(args); err != nil {
 			c.Abandon(fmt.Errorf("peer call: %w", err), failure.HostAbort(failure.Internal, "an argument could not be sent"))
 		}

@@ -57,7 +57,9 @@ type wireRequest struct {
 	age      *ageFlusher // of the sender, with WithAgeFlush; or nil
 
 	mu       sync.Mutex
-	calls    map[frame.ID]*PeerCall // peer calls of the handler, ended ones included
+	calls    map[frame.ID]*PeerCall // peer calls of the handler; ended ones are swept out now and then
+	sweepAt  int                    // the number of them at which
+	noCalls  bool                   // the handler has returned
 	outcome  *outcome               // set once: how the request ends
 	progress float64                // for END, R-6.46
 	message  string

@@ -129,10 +129,15 @@ func TestTakeInput(t *testing.T) {
 }
 
 func TestHandlerContext(t *testing.T) {
-	// blocked is a handler that waits for the end of its context and hands the cause out.
+	// blocked is a handler that starts its output, waits for the end of its context and hands the cause out. A request that is
+	// stopped before its handler has started gets none, so the tests wait for the stream.
 	blocked := func() (bifaci.Handler, chan error) {
 		causes := make(chan error, 1)
-		return func(ctx context.Context, _ *bifaci.Request) error {
+		return func(ctx context.Context, r *bifaci.Request) error {
+			if err := r.Output().Start(); err != nil {
+				causes <- err
+				return err
+			}
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
 			return errors.New("the handler's own error")
@@ -141,7 +146,9 @@ func TestHandlerContext(t *testing.T) {
 	t.Run("R-6.4 R-8.20 a cancel is the cause, with its reason", func(t *testing.T) {
 		handler, causes := blocked()
 		h := worker(t, 4, handler)
-		req := h.Request(workCap).Cancel(failure.UserCancel())
+		req := h.Request(workCap)
+		req.WantStream()
+		req.Cancel(failure.UserCancel())
 		var cancelled *failure.CancelledError
 		require.ErrorAs(t, <-causes, &cancelled)
 		assert.Equal(t, failure.UserCancel(), cancelled.Reason)
@@ -151,6 +158,7 @@ func TestHandlerContext(t *testing.T) {
 		handler, causes := blocked()
 		h := worker(t, 4, handler)
 		req := h.Request(workCap)
+		req.WantStream()
 		req.Send(cartridgetest.ChunkFrame("never started", 0, cartridgetest.Bytes("x")))
 		var fault *failure.Failure
 		require.ErrorAs(t, <-causes, &fault)
@@ -160,7 +168,7 @@ func TestHandlerContext(t *testing.T) {
 	t.Run("R-6.4 R-2.33 a write failure is the cause", func(t *testing.T) {
 		handler, causes := blocked()
 		h := worker(t, 4, handler)
-		h.Request(workCap)
+		h.Request(workCap).WantStream()
 		gone := errors.New("the host is gone")
 		h.BreakOutput(gone)
 		h.Send(cartridgetest.HeartbeatFrame(nil)) // its answer is the write that fails
@@ -173,6 +181,7 @@ func TestHandlerContext(t *testing.T) {
 		handler, causes := blocked()
 		h := worker(t, 4, handler)
 		req := h.Request(workCap)
+		req.WantStream()
 		h.SendBytes([]byte{0, 0, 0, 0})
 		var fault *failure.Failure
 		require.ErrorAs(t, <-causes, &fault)
@@ -185,7 +194,7 @@ func TestHandlerContext(t *testing.T) {
 		h := worker(t, 4, handler)
 		req := h.Request(workCap)
 		stop := errors.New("shutting down")
-		h.Probe() // the request is there
+		req.WantStream()
 		h.Stop(stop)
 		cause := <-causes
 		assert.ErrorIs(t, cause, stop)

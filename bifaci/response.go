@@ -81,7 +81,7 @@ func (r *PeerResponse) Items(ctx context.Context) iter.Seq2[ResponseItem, error]
 	return func(yield func(ResponseItem, error) bool) {
 		for {
 			it, err := r.Next(ctx)
-			if errors.Is(err, io.EOF) {
+			if err == io.EOF {
 				return
 			}
 			if !yield(it, err) || err != nil {

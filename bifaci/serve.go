@@ -199,10 +199,14 @@ func (l *link) drain(fault *failure.Failure) {
 	for _, w := range l.requests {
 		all = append(all, w)
 	}
-	calls, ending := l.openCalls(), l.ending
+	calls := l.openCalls()
 	l.mu.Unlock()
+	lost := fault
+	if lost == nil {
+		lost = errConnectionClosed("the call was answered")
+	}
 	for _, c := range calls {
-		c.Lost(ending) // R-2.30 (g)
+		c.Lost(lost) // R-2.30 (g)
 	}
 	for _, w := range all {
 		switch {

@@ -74,7 +74,7 @@ func mergedIdentity(ctx context.Context, r *Request) error {
 	}
 	out, recv := r.Output(), &r.wire.recv
 	first, err := recv.Stream(ctx, 0)
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF {
 		return out.Start()
 	}
 	if err != nil {
@@ -85,7 +85,7 @@ func mergedIdentity(ctx context.Context, r *Request) error {
 	}
 	for {
 		item, _, _, err := recv.NextMerged(ctx)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
@@ -126,7 +126,7 @@ func mergedDiscard(ctx context.Context, r *Request) error {
 	}
 	for {
 		item, _, _, err := r.wire.recv.NextMerged(ctx)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {

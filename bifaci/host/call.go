@@ -14,62 +14,100 @@ import (
 type Call struct {
 	*bifaci.PeerCall
 	conn *Conn
-	stop func() bool // of the watch on the caller's context
+	stop func() bool // of the watch on the caller's context; guarded by conn.mu
 }
 
-// Call sends a REQ for capURN. When ctx ends before the answer has, the request is cancelled without attribution. The
-// caller must read the answer to its end, or cancel, or close it; otherwise the request lives on.
-func (c *Conn) Call(ctx context.Context, capURN string) (*Call, error) {
-	select {
-	case <-c.policySent:
-	default:
-		select { // nothing is routed before the first policy
-		case <-c.policySent:
-		case <-c.readEnd:
-			return nil, c.Err()
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+// CallOption changes how a call is made.
+type CallOption func(*callOptions)
+
+type callOptions struct{ reason failure.CancelReason }
+
+// WithCancelReason sets what the cartridge is told when the context of the call ends. The default names nobody.
+func WithCancelReason(reason failure.CancelReason) CallOption {
+	return func(o *callOptions) { o.reason = reason }
+}
+
+// Call sends a REQ for capURN. It waits for the first policy and for room on the link, under ctx. When ctx ends before the
+// answer has, the request is cancelled. The caller must read the answer to its end, or cancel, or close it; otherwise
+// the request lives on.
+func (c *Conn) Call(ctx context.Context, capURN string, opts ...CallOption) (*Call, error) {
+	o := callOptions{reason: failure.Unattributed()}
+	for _, opt := range opts {
+		opt(&o)
 	}
-	c.mu.Lock()
-	if c.err != nil {
-		err := c.err
-		c.mu.Unlock()
+	if err := c.awaitPolicy(ctx); err != nil {
 		return nil, err
 	}
+	c.mu.Lock()
 	c.xid++
 	xid := frame.UintID(c.xid)
 	c.mu.Unlock()
 	call := &Call{conn: c}
-	peer, err := bifaci.NewCall(context.WithoutCancel(ctx), capURN, bifaci.CallConfig{Link: &c.link, Routing: xid, Ended: call.ended})
+	peer, err := bifaci.NewCall(context.WithoutCancel(ctx), capURN, bifaci.CallConfig{Link: &c.link, Routing: xid, Ended: call.ended, Drop: c.drop})
 	if err != nil {
 		return nil, err
 	}
 	call.PeerCall = peer
-	c.mu.Lock()
-	if err = c.err; err == nil {
-		c.calls[peer.ID()] = call
-	}
-	c.mu.Unlock()
-	if err != nil {
+	if err := c.register(call); err != nil {
 		call.Lost(err)
 		return nil, err
 	}
+	call.watch(ctx, o.reason)
 	if err := peer.Open(); err != nil {
+		if ended := c.Err(); ended != nil {
+			err = ended
+		}
 		call.Lost(err)
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() {
-		call.Abandon(context.Cause(ctx), failure.Unattributed())
-	})
+	return call, nil
+}
+
+// awaitPolicy waits until requests may be sent.
+func (c *Conn) awaitPolicy(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case <-c.policySent:
+		return nil
+	default:
+	}
+	select {
+	case <-c.policySent:
+		return nil
+	case <-c.over:
+		return c.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// register puts a call into the table, while there is a link.
+func (c *Conn) register(call *Call) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.err != nil:
+		return c.err
+	case c.closing:
+		return ErrClosed
+	}
+	c.calls[call.ID()] = call
+	return nil
+}
+
+// watch cancels the call when ctx ends.
+func (call *Call) watch(ctx context.Context, reason failure.CancelReason) {
+	stop := context.AfterFunc(ctx, func() { call.Abandon(context.Cause(ctx), reason) })
+	c := call.conn
 	c.mu.Lock()
 	call.stop = stop
-	over := c.calls[peer.ID()] != call
+	over := c.calls[call.ID()] != call
 	c.mu.Unlock()
 	if over {
 		stop()
 	}
-	return call, nil
 }
 
 // ended takes the call out of the table.
@@ -118,7 +156,13 @@ func (c *Conn) CallBytes(ctx context.Context, capURN string, args ...Argument) (
 		return nil, err
 	}
 	fed := make(chan error, 1)
-	go func() { fed <- feed(ctx, call, args) }() // ends with the call; waited for below
+	go func() { // ends with the call, which ends with ctx; waited for below
+		err := feed(call.Context(), call, args)
+		if err != nil {
+			call.Abandon(err, failure.HostAbort(failure.Internal, "an argument could not be sent"))
+		}
+		fed <- err
+	}()
 	var all []byte
 	for it, itemErr := range call.Response().Items(ctx) {
 		if itemErr != nil {

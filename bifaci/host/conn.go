@@ -9,15 +9,11 @@ import (
 	"time"
 
 	"github.com/pipe-cartridge/pipe/bifaci"
-	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 	"github.com/pipe-cartridge/pipe/bifaci/stats"
 	"github.com/pipe-cartridge/pipe/pools"
 	"github.com/pipe-cartridge/pipe/stages"
 )
-
-// ErrClosed is what calls get after Close.
-var ErrClosed = errors.New("host: the connection is closed")
 
 // Conn is a live link to one cartridge. Safe for concurrent use.
 type Conn struct {
@@ -31,6 +27,7 @@ type Conn struct {
 	out      io.Writer
 	readEnd  chan struct{} // closed when the reader has returned
 	writeEnd chan struct{} // closed when the writer has returned
+	over     chan struct{} // closed when the link has ended, for whatever reason: err is set
 
 	drops      stats.Drops
 	stragglers stats.Stragglers
@@ -38,9 +35,10 @@ type Conn struct {
 	mu         sync.Mutex
 	calls      map[frame.ID]*Call
 	recent     stats.Recent[frame.ID]
-	probes     map[frame.ID]chan probeResult
+	probes     map[frame.ID]chan probeResult // nil for one that was given up and is not answered yet
 	xid        uint64
 	states     pools.States
+	closing    bool          // no call can be made any more
 	err        error         // why the link has ended
 	policySent chan struct{} // closed by the first policy
 	hasPolicy  bool
@@ -65,27 +63,31 @@ func (d *frameDecoder) Next() (*frame.Frame, error) {
 
 func (d *frameDecoder) SetMaxFrame(n uint64) { d.d.SetMaxFrame(n) }
 
-// Connect makes a live link of two streams: handshake, identity check, policy. It owns both from then on: Close
-// closes out if it is an io.Closer, and interrupts in through its Interrupt or Close method.
+// Connect makes a live link of two streams: handshake, identity check, policy. It owns both from then on, also when it
+// fails: out is closed if it is an io.Closer, and in is interrupted through its Interrupt or Close method. A stream that ignores
+// this may cost a goroutine, never the return within the time limits.
 func Connect(ctx context.Context, in io.Reader, out io.Writer, opts ...Option) (*Conn, error) {
 	o := newOptions(opts)
-	c := &Conn{opts: o, in: in, out: out, readEnd: make(chan struct{}), writeEnd: make(chan struct{}),
+	c := &Conn{opts: o, in: in, out: out, readEnd: make(chan struct{}), writeEnd: make(chan struct{}), over: make(chan struct{}),
 		calls: make(map[frame.ID]*Call), probes: make(map[frame.ID]chan probeResult), policySent: make(chan struct{})}
 	c.dec = stages.NewDecoder(in, &c.pool, frame.DefaultLimits().MaxFrame)
 	if err := c.becomeLive(ctx); err != nil {
+		interrupt(in)
+		interrupt(out)
+		c.closeOut()
 		return nil, err
 	}
 	c.lanes = stages.NewLanes(out, c.hello.Limits.MaxFrame, counters{c})
 	c.link.Lanes, c.link.Pool, c.link.Decoder, c.link.Limits = c.lanes, &c.pool, c.dec, c.hello.Limits
 	c.states = c.hello.Pools
 	go c.write() // ends after Close or with a write error
+	go c.read()  // ends with the input
 	if o.policy != nil {
 		if err := c.SetPolicy(*o.policy); err != nil {
 			c.Close()
 			return nil, err
 		}
 	}
-	go c.read() // ends with the input
 	return c, nil
 }
 
@@ -99,14 +101,14 @@ func (c *Conn) becomeLive(ctx context.Context) error {
 		_, err := c.out.Write(frame.Append(nil, f))
 		return err
 	}
-	err := c.within(ctx, c.opts.helloTimeout, "the cartridge sent no hello", func(ctx context.Context) (err error) {
+	err := within(ctx, c.opts.helloTimeout, bifaci.ErrHandshake, "the cartridge sent no hello", func(ctx context.Context) (err error) {
 		c.hello, err = handshake(ctx, r, write, c.opts.limits)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return c.within(ctx, c.opts.identityTimeout, "the cartridge did not answer the identity check", func(ctx context.Context) error {
+	return within(ctx, c.opts.identityTimeout, ErrIdentity, "the cartridge did not answer the identity check", func(ctx context.Context) error {
 		return verifyIdentity(ctx, r, write)
 	})
 }
@@ -118,26 +120,18 @@ func (c *Conn) limit() uint64 {
 	return c.hello.Limits.MaxFrame
 }
 
-// within runs step with a time limit; the reader is interrupted when it is over, so that a blocked read returns.
-func (c *Conn) within(ctx context.Context, limit time.Duration, late string, step func(context.Context) error) error {
+// within runs step with a time limit. When that is over, or ctx ends, it returns without waiting for step, whose streams the
+// caller then interrupts.
+func within(ctx context.Context, limit time.Duration, what error, late string, step func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s within %v", late, limit))
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { interrupt(c.in) })
-	err := step(ctx)
-	if !stop() && err == nil {
-		err = context.Cause(ctx) // too late by a hair: the reader is lost
-	}
-	return err
-}
-
-// interrupt makes a blocked Read return, if r lets it.
-func interrupt(r io.Reader) {
-	switch r := r.(type) {
-	case interface{ Interrupt() }:
-		r.Interrupt()
-	case io.Closer:
-		err := r.Close()
-		_ = err // it was closed to be interrupted; the cause of the end is reported
+	done := make(chan error, 1)
+	go func() { done <- step(ctx) }() // ends with its streams
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", what, context.Cause(ctx))
 	}
 }
 
@@ -146,6 +140,8 @@ type counters struct{ c *Conn }
 
 func (n counters) Straggler(t frame.Type)     { n.c.stragglers.Add(uint8(t), 1) }
 func (n counters) ChannelClosed(t frame.Type) { n.c.drops.Add(stats.ChannelClosed, uint8(t), 1) }
+
+func (c *Conn) drop(r stats.Reason, t frame.Type) { c.drops.Add(r, uint8(t), 1) }
 
 // Hello is what the handshake agreed on.
 func (c *Conn) Hello() HandshakeResult { return c.hello }
@@ -205,148 +201,4 @@ func (c *Conn) put(f *frame.Frame) error {
 	err = b.Put(&none, f, nil)
 	b.EndOwn(1)
 	return err
-}
-
-// write is the writer.
-func (c *Conn) write() {
-	defer close(c.writeEnd)
-	err := c.lanes.Run(func(err error) error { return fmt.Errorf("host: writing to the cartridge: %w", err) })
-	if err != nil {
-		c.end(err)
-	}
-	if closer, ok := c.out.(io.Closer); ok {
-		if err := closer.Close(); err != nil {
-			c.opts.log.Debug("closing the cartridge's input", "error", err)
-		}
-	}
-}
-
-// read is the reader: it hands every frame to its call and never waits for a consumer.
-func (c *Conn) read() {
-	defer close(c.readEnd)
-	var f frame.Frame
-	for {
-		block, err := c.dec.Next(&f)
-		if err == nil {
-			err = c.dispatch(&f, block)
-		}
-		if err != nil {
-			if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				err = failure.New(failure.CartridgeDied, failure.Environment, "the cartridge has ended its output")
-			}
-			c.end(err)
-			return
-		}
-	}
-}
-
-// violation is a breach that ends the link.
-func violation(format string, args ...any) error {
-	return failure.Newf(failure.ProtocolError, failure.Internal, format, args...)
-}
-
-func (c *Conn) dispatch(f *frame.Frame, block *stages.Block) error {
-	switch f.Type {
-	case frame.TypeHeartbeat:
-		defer block.Release()
-		return c.heartbeat(f)
-	case frame.TypeHello, frame.TypePolicy, frame.TypeRelayNotify, frame.TypeRelayState:
-		block.Release()
-		return violation("the cartridge sent a %s frame", f.Type)
-	case frame.TypeReq:
-		defer block.Release()
-		return c.peer(f)
-	}
-	c.mu.Lock()
-	call := c.calls[f.ID]
-	recent := call == nil && c.recent.Contains(f.ID)
-	var probe chan probeResult
-	if call == nil && f.Type == frame.TypeErr {
-		probe = c.takeProbe(f.ID)
-	}
-	c.mu.Unlock()
-	switch {
-	case call != nil:
-		call.Deliver(f, block)
-		return nil
-	case probe != nil: // the answer to a refused batch of capacities
-		defer block.Release()
-		e, err := f.Failure()
-		if err != nil {
-			return violation("the ERR in answer to a probe: %w", err)
-		}
-		probe <- probeResult{err: &failure.Remote{Failure: *e}}
-		return nil
-	case recent:
-		c.stragglers.Add(uint8(f.Type), 1)
-	default:
-		c.drops.Add(stats.NoRoute, uint8(f.Type), 1)
-	}
-	block.Release()
-	return nil
-}
-
-// peer answers a call of the cartridge: nobody else is here to serve it.
-func (c *Conn) peer(f *frame.Frame) error {
-	if !f.Routing.IsZero() {
-		return violation("the cartridge sent a REQ with a routing id")
-	}
-	e := failure.Newf(failure.NoHandler, failure.Environment, "No handler registered for cap: %s", f.Cap)
-	var refusal frame.Frame
-	refusal.Reset(frame.TypeErr, f.ID)
-	refusal.Meta = frame.AppendErrMeta(nil, e)
-	refusal.Has = refusal.Has.With(frame.KeyMeta)
-	c.mu.Lock()
-	c.recent.Add(f.ID)
-	c.mu.Unlock()
-	return c.put(&refusal)
-}
-
-// end ends the link and every call on it. The first reason stands.
-func (c *Conn) end(err error) {
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return
-	}
-	c.err = err
-	calls := make([]*Call, 0, len(c.calls))
-	for _, call := range c.calls {
-		calls = append(calls, call)
-	}
-	probes := c.probes
-	c.probes = nil
-	c.mu.Unlock()
-	for _, call := range calls {
-		call.Lost(err)
-	}
-	for _, p := range probes {
-		p <- probeResult{err: err}
-	}
-	c.lanes.Close()
-}
-
-// Err is why the link has ended, or nil.
-func (c *Conn) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
-
-// Done is closed when the link's reader has returned: nothing more will come.
-func (c *Conn) Done() <-chan struct{} { return c.readEnd }
-
-// CloseInput ends the cartridge's input after everything that was sent; answers still come. No call can be made afterwards.
-func (c *Conn) CloseInput() { c.lanes.Close() }
-
-// Close ends the link: unfinished calls fail with [ErrClosed], the cartridge's input is closed, and its output is read no
-// more. It waits for the link's goroutines. A reader that ignores interruption may cost its one goroutine.
-func (c *Conn) Close() {
-	c.end(ErrClosed)
-	interrupt(c.in)
-	if i, ok := c.out.(interface{ Interrupt() }); ok {
-		i.Interrupt()
-	}
-	<-c.writeEnd
-	c.link.Close()
 }

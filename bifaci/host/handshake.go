@@ -25,7 +25,7 @@ type HandshakeResult struct {
 	Warnings []string // what a lenient reading of the manifest let pass
 }
 
-// frameReader and frameWriter are the two ends of a link before it is live.
+// frameReader is the reading end of a link before it is live.
 type frameReader interface {
 	Next() (*frame.Frame, error)
 	SetMaxFrame(uint64)
@@ -35,12 +35,21 @@ type frameReader interface {
 // spec/wire.md 6.1. Both ends of the codec have the negotiated limits when it returns. It ends early with ctx only where
 // the reader does.
 func Handshake(ctx context.Context, r *frame.Reader, w *frame.Writer, proposal frame.Limits) (HandshakeResult, error) {
-	res, err := handshake(ctx, plainReader{r}, w.Write, proposal)
+	res, err := handshake(ctx, plainReader{r}, flushed(w), proposal)
 	if err == nil {
 		w.SetLimits(res.Limits)
-		err = w.Flush()
 	}
 	return res, err
+}
+
+// flushed writes one frame at once: the other end waits for it.
+func flushed(w *frame.Writer) func(*frame.Frame) error {
+	return func(f *frame.Frame) error {
+		if err := w.Write(f); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
 }
 
 // plainReader is a frame.Reader as a frameReader.
@@ -82,12 +91,7 @@ func handshake(ctx context.Context, r frameReader, write func(*frame.Frame) erro
 // successful END. CREDIT, LOG and HEARTBEAT are tolerated, the last is answered; anything else fails it. It
 // ends early with ctx only where the reader does.
 func VerifyIdentity(ctx context.Context, r *frame.Reader, w *frame.Writer) error {
-	return verifyIdentity(ctx, plainReader{r}, func(f *frame.Frame) error {
-		if err := w.Write(f); err != nil {
-			return err
-		}
-		return w.Flush()
-	})
+	return verifyIdentity(ctx, plainReader{r}, flushed(w))
 }
 
 func verifyIdentity(ctx context.Context, r frameReader, write func(*frame.Frame) error) error {

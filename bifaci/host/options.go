@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pipe-cartridge/pipe/bifaci"
+	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 )
 
@@ -25,6 +26,8 @@ type options struct {
 	stderr          func(line string)
 	env             []string
 	dir             string
+
+	died func(*failure.Failure) *failure.Failure // of a process: ends it, and says how it ended; nil without one
 }
 
 func newOptions(opts []Option) options {
@@ -61,7 +64,7 @@ func WithShutdownGrace(d time.Duration) Option { return func(o *options) { o.shu
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
 // WithStderr calls f with every line that a process writes to its standard error, from one goroutine. A slow f holds back the
-// process's standard error, never its frames.
+// process's standard error, never its frames. It must return, and not wait for the process or its link.
 func WithStderr(f func(line string)) Option { return func(o *options) { o.stderr = f } }
 
 // WithEnv sets the environment of a process, "name=value" each. The default is the host's own.

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 
+	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 	"github.com/pipe-cartridge/pipe/pools"
 )
 
 // Probe sends a heartbeat and waits for its answer. desired, when not nil, are the operator's capacities; a refused batch is a
-// [*failure.Remote] with the code UNKNOWN_POOL and changes nothing.
+// [*failure.Remote] with the code UNKNOWN_POOL and changes nothing. It ends early with ctx, or with the link. Safe for concurrent
+// use.
 func (c *Conn) Probe(ctx context.Context, desired pools.Desired) (frame.HeartbeatReply, error) {
 	var f frame.Frame
 	f.Reset(frame.TypeHeartbeat, frame.NewUUID())
@@ -42,41 +45,75 @@ func (c *Conn) Probe(ctx context.Context, desired pools.Desired) (frame.Heartbea
 		return r.reply, r.err
 	case <-ctx.Done():
 		c.mu.Lock()
-		delete(c.probes, f.ID)
+		if c.probes[f.ID] != nil {
+			c.probes[f.ID] = nil // a late answer must not pass for a probe of the cartridge's: both sides would answer for ever
+		}
 		c.mu.Unlock()
 		return frame.HeartbeatReply{}, context.Cause(ctx)
 	}
 }
 
-// takeProbe takes the waiting probe with this id; c.mu is held.
-func (c *Conn) takeProbe(id frame.ID) chan probeResult {
-	p := c.probes[id]
+// takeProbe takes the unanswered probe with this id; answer is nil when nobody waits for it any more. c.mu is held.
+func (c *Conn) takeProbe(id frame.ID) (answer chan probeResult, ok bool) {
+	answer, ok = c.probes[id]
 	delete(c.probes, id)
-	return p
+	return answer, ok
+}
+
+// settle hands the answer of a probe over.
+func settle(answer chan probeResult, r probeResult) {
+	if answer != nil {
+		answer <- r // it has room for the one answer
+	}
+}
+
+// refused takes the ERR in place of a reply.
+func refused(answer chan probeResult, f *frame.Frame) error {
+	e, err := f.Failure()
+	if err != nil {
+		fault := violation("the ERR in answer to a probe: %w", err)
+		settle(answer, probeResult{err: fault})
+		return fault
+	}
+	settle(answer, probeResult{err: &failure.Remote{Failure: *e}})
+	return nil
 }
 
 // heartbeat takes a reply to a probe of ours, or answers one of the cartridge's.
 func (c *Conn) heartbeat(f *frame.Frame) error {
 	c.mu.Lock()
-	probe := c.takeProbe(f.ID)
+	probe, ours := c.takeProbe(f.ID)
 	c.mu.Unlock()
-	if probe == nil {
+	if !ours {
 		var reply frame.Frame
 		reply.Reset(frame.TypeHeartbeat, f.ID)
-		return c.lanes.Control(&reply)
+		if err := c.lanes.Control(&reply); err != nil {
+			c.opts.log.Debug("a heartbeat could not be answered", "error", err) // the writer ends the link
+		}
+		return nil
 	}
-	reply, err := f.HeartbeatReply()
+	reply, states, err := readReply(f)
 	if err != nil {
-		return violation("a heartbeat reply: %w", err)
-	}
-	reply.Pools = bytes.Clone(reply.Pools)
-	states, err := pools.DecodeStates(reply.Pools)
-	if err != nil {
-		return violation("a heartbeat reply: pools: %w", err)
+		fault := violation("a heartbeat reply: %w", err)
+		settle(probe, probeResult{err: fault})
+		return fault
 	}
 	c.mu.Lock()
 	c.states = states
 	c.mu.Unlock()
-	probe <- probeResult{reply: reply}
+	settle(probe, probeResult{reply: reply})
 	return nil
+}
+
+func readReply(f *frame.Frame) (frame.HeartbeatReply, pools.States, error) {
+	reply, err := f.HeartbeatReply()
+	if err != nil {
+		return reply, nil, err
+	}
+	reply.Pools = bytes.Clone(reply.Pools)
+	states, err := pools.DecodeStates(reply.Pools)
+	if err != nil {
+		return reply, nil, fmt.Errorf("pools: %w", err)
+	}
+	return reply, states, nil
 }

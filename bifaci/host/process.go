@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,8 @@ type Process struct {
 }
 
 // Start runs the program at path without arguments and makes its link live. When that fails the process is gone when Start
-// returns, and the error, which matches [failure.SpawnFailed]'s code, holds the end of its standard error.
+// returns, and the error is a [*failure.Failure] with the code SPAWN_FAILED and the end of its standard error. ctx counts until
+// Start returns.
 func Start(ctx context.Context, path string, opts ...Option) (*Process, error) {
 	o := newOptions(opts)
 	child, err := stdio.Spawn(path, stdio.SpawnOptions{Dir: o.dir, Env: o.env})
@@ -36,15 +38,62 @@ func Start(ctx context.Context, path string, opts ...Option) (*Process, error) {
 	}
 	p := &Process{child: child, drained: make(chan struct{})}
 	go p.drain(o.stderr) // ends with the process's standard error; stopped by Shutdown
-	p.Conn, err = Connect(ctx, child.Stdout, child.Stdin, opts...)
+	p.Conn, err = Connect(ctx, child.Stdout, child.Stdin, append(slices.Clip(opts), func(o *options) {
+		o.died = p.lastWords
+	})...)
 	if err != nil {
 		err = errors.Join(err, child.Kill())
 		state, waitErr := child.Wait()
-		<-p.drained
+		p.awaitStderr()
 		err = errors.Join(err, waitErr, child.Close())
 		return nil, failure.Newf(failure.SpawnFailed, failure.Environment, "%s: %w (%s%s)", path, err, state, p.tail.quoted())
 	}
+	go p.watch() // ends with the process, which Shutdown sees to
 	return p, nil
+}
+
+// watch ends the link of a process that has ended while somebody else holds its output open.
+func (p *Process) watch() {
+	<-p.child.Done()
+	if !await(p.readEnd, drainGrace) {
+		p.child.Stdout.Interrupt()
+	}
+}
+
+// await waits for done, but not longer than limit.
+func await(done <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// putDown kills a process that is of no use any more; the watch on it sees the rest.
+func (p *Process) putDown() {
+	err := p.child.Kill()
+	_ = err // it has ended by itself
+}
+
+// lastWords sees to it that a process whose link has ended ends too, and tells how it did.
+func (p *Process) lastWords(f *failure.Failure) *failure.Failure {
+	if f.Code != failure.CartridgeDied {
+		p.putDown()
+		return f
+	}
+	if !await(p.child.Done(), drainGrace) {
+		p.putDown()
+		if !await(p.child.Done(), drainGrace) {
+			return f
+		}
+	}
+	await(p.drained, drainGrace)
+	died := p.Died()
+	died.Err = f
+	return died
 }
 
 // drain reads standard error for the whole life of the process and keeps its end.
@@ -92,7 +141,8 @@ func (p *Process) Died() *failure.Failure {
 }
 
 // Shutdown closes the process's input, waits for it to end, kills it when the grace is over or ctx ends, and waits for it in any
-// case. The error says that the process did not end well by itself. A second call returns the same.
+// case. Calls that the process still answers succeed, the others get [ErrClosed]. The error says that the process
+// did not end well by itself. A second call returns the same.
 func (p *Process) Shutdown(ctx context.Context) error {
 	p.once.Do(func() { p.err = p.shutdown(ctx) })
 	return p.err
@@ -114,14 +164,22 @@ func (p *Process) shutdown(ctx context.Context) error {
 		killed = errors.Join(killed, p.child.Kill())
 	}
 	state, err := p.child.Wait()
+	await(p.readEnd, drainGrace) // what it has written counts
 	p.Close()
-	<-p.readEnd
-	<-p.drained
+	p.awaitStderr()
 	err = errors.Join(killed, err, p.child.Close())
 	if err == nil && !state.Success() {
 		err = fmt.Errorf("host: the cartridge ended: %s%s", state, p.tail.quoted())
 	}
 	return err
+}
+
+// awaitStderr waits until everything on standard error was read; a process outside the group that holds it open is not waited for.
+func (p *Process) awaitStderr() {
+	if !await(p.drained, drainGrace) {
+		p.child.Stderr.Interrupt()
+		<-p.drained
+	}
 }
 
 // Kill ends the process at once. Shutdown must still be called.

@@ -135,7 +135,9 @@ func TestPanics(t *testing.T) {
 			<-ctx.Done()
 			panic("in the cleanup")
 		})
-		req := h.Request(workCap).Cancel(failure.UserCancel())
+		req := h.Request(workCap)
+		wantStill(t, req) // the handler runs; one that is cancelled before is not called
+		req.Cancel(failure.UserCancel())
 		assert.Contains(t, req.WantLog("error")["message"], "in the cleanup")
 		req.WantErr("CANCELLED", failure.User)
 	})

@@ -39,7 +39,7 @@ func (b *buffer) push(c captured, lostBefore uint64) (lost uint64, overrun bool)
 	}
 	c.seq = b.captured
 	b.captured++
-	if b.ring.count == 0 && b.handed.count < handOver {
+	if b.handed.count < handOver { // then the ring is empty: pop leaves no room behind what is in it
 		b.handed.push(c)
 		return lost, false
 	}

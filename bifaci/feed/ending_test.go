@@ -256,7 +256,7 @@ func TestEnds(t *testing.T) {
 			<-f.Done()
 		}
 	})
-	t.Run("R-9.42 R-8.43 a tap that was closed before the device was open", func(t *testing.T) {
+	t.Run("R-9.42 a tap that was closed before the device was open", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tap, closeTap := context.WithCancel(t.Context())
 			closeTap()
@@ -267,7 +267,7 @@ func TestEnds(t *testing.T) {
 			<-f.Done()
 		})
 	})
-	t.Run("R-9.42 R-8.40 a tap that is closed later", func(t *testing.T) {
+	t.Run("R-9.42 a tap that is closed later", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tap, closeTap := context.WithCancel(t.Context())
 			b := openBench(t.Context(), t, Selector{}, WithTap(tap))
@@ -345,6 +345,22 @@ func TestEnds(t *testing.T) {
 			b.Close()
 			synctest.Wait()
 			assert.Len(t, got, 2*readers)
+		})
+	})
+}
+
+func TestOneTokenForManyItems(t *testing.T) {
+	t.Run("R-9.43 a reader that takes one of several wakes the next", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := openBench(t.Context(), t, Selector{})
+			require.True(t, b.push(0, 3)) // nobody waits, so there is one token
+			for left := 2; left >= 0; left-- {
+				<-b.wake // as one of several readers that had all found nothing
+				_, ok, _ := b.take()
+				require.True(t, ok)
+				assert.Len(t, b.wake, min(left, 1))
+			}
+			b.Close()
 		})
 	})
 }

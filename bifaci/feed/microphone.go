@@ -112,7 +112,7 @@ func (f pcmFormat) record(rec *recorder) (Sample, error) {
 		return Sample{}, fmt.Errorf("the device records at %d Hz and not at %d; ask for that sample_rate, or for a device that converts (plughw)",
 			got, f.sampleRate)
 	}
-	return Sample{Data: data, Captured: time.Now().Add(-f.itemTime())}, nil
+	return Sample{Data: data, Captured: time.Now().Add(-f.itemTime()), Lost: f.items(rec.log.takeLost())}, nil
 }
 
 // run pushes the first item and all that follow. Their time is that of the samples and of what arecord says is lost
@@ -121,7 +121,6 @@ func (f pcmFormat) run(rec *recorder, first Sample, to *Sink) error {
 	x := first
 	var position uint64 // of the item, in items since the start
 	for {
-		x.Lost = f.items(rec.log.takeLost())
 		position += x.Lost
 		x.PTS = f.timeAt(position)
 		if !to.Push(x) {

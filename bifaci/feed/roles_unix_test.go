@@ -1,13 +1,17 @@
+//go:build unix
+
 package feed
 
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -77,9 +81,41 @@ var roles = map[string]func(){
 			pace()
 		}
 	},
+	"muted": func() { // no write ever tells it that nobody listens
+		connect()
+		samples(0, 960)
+		wait()
+	},
+	"abandoned": func() { // it dies and leaves a child behind that never writes
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), roleVariable+"=hidden")
+		output, _ := child.StdoutPipe()
+		_ = child.Start()
+		_, _ = io.ReadAll(output) // until it is connected
+		samples(0, 640)
+		os.Exit(3)
+	},
+	"hidden": func() {
+		connect()
+		_ = os.Stdout.Close()
+		wait()
+	},
+	"escaped": func() { // it has left a child in another group with its output
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), roleVariable+"=until disconnected")
+		child.Stdout = os.Stdout
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		_ = child.Start()
+		samples(0, 640)
+		wait()
+	},
+	"until disconnected": func() {
+		connect()
+		_, _ = alive.Read(make([]byte, 1))
+	},
 	"wrapper": func() { // a script that has the recording done by a child of its own
 		child := exec.Command(os.Args[0], os.Args[1:]...)
-		child.Env = append(os.Environ(), roleVariable+"=record")
+		child.Env = append(os.Environ(), roleVariable+"=muted")
 		child.Stdout, child.Stderr = os.Stdout, os.Stderr
 		_ = child.Run()
 	},

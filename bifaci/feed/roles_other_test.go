@@ -1,0 +1,6 @@
+//go:build !unix
+
+package feed
+
+// roles is empty: there is no arecord to stand in for.
+var roles map[string]func()

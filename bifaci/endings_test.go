@@ -49,11 +49,16 @@ func TestCleanEndOfInput(t *testing.T) {
 		g := newGate()
 		h := cartridgetest.Start(t, cartridgeOf(t, bounded(map[string]uint64{"all": 1}), nil, served{"one", g.tells}))
 		first := h.Request(capNamed("one")).Chunk("1").End()
-		cut := h.Request(capNamed("one")).Chunk("2")
+		var cut []*cartridgetest.Request
+		for range 5 {
+			cut = append(cut, h.Request(capNamed("one")).Chunk("2"))
+		}
 		whole := h.Request(capNamed("one")).Chunk("3").End()
 		whole.WantLog("queued")
 		h.CloseInput()
-		cut.WantErr(failure.ConnectionClosed, failure.Environment)
+		for _, r := range cut {
+			r.WantErr(failure.ConnectionClosed, failure.Environment)
+		}
 		g.open()
 		first.WantItems("[media: 1 eof] eof").WantEnd()
 		whole.WantItems("[media: 3 eof] eof").WantEnd()
@@ -170,7 +175,9 @@ func TestOutputFails(t *testing.T) {
 		}})
 		h := cartridgetest.Start(t, c)
 		h.Request(capNamed("one")).End()
-		h.Request(capNamed("one")).End().WantLog("queued")
+		for range 5 {
+			h.Request(capNamed("one")).End().WantLog("queued")
+		}
 		r := <-g.started
 		h.BreakOutput(boom)
 		h.Request(capNamed("speaks")).End()
@@ -183,7 +190,7 @@ func TestOutputFails(t *testing.T) {
 		err := h.Wait()
 		require.ErrorIs(t, err, boom)
 		require.ErrorIs(t, err, bifaci.ErrOutputClosed)
-		assert.Empty(t, g.started, "the waiting request was not admitted")
+		assert.Empty(t, g.started, "nobody in line was admitted")
 		lost := c.Drops().ByReasonFrameType[stats.ChannelClosed]
 		assert.NotZero(t, lost["err"], "the terminals could not be sent: %v", lost)
 		h.WantIdle()

@@ -195,6 +195,7 @@ func (l *link) drain(fault *failure.Failure) {
 	if fault == nil {
 		l.ending = closed
 	}
+	l.closeLine(fault != nil)
 	all := make([]*wireRequest, 0, len(l.requests))
 	for _, w := range l.requests {
 		all = append(all, w)
@@ -224,6 +225,7 @@ func (l *link) drain(fault *failure.Failure) {
 func (l *link) broken(err error) {
 	l.mu.Lock()
 	l.ending = failure.From(err)
+	l.closeLine(true)
 	all := make([]*wireRequest, 0, len(l.requests))
 	for _, w := range l.requests {
 		all = append(all, w)
@@ -235,6 +237,16 @@ func (l *link) broken(err error) {
 	}
 	for _, w := range all {
 		l.end(w, &outcome{failure: failure.From(err)}, err)
+	}
+}
+
+// closeLine takes requests out of the line, so that nobody else's end admits them before their own: everyone, or those whose body
+// is not complete (R-2.30 d, R-2.33). l.mu is held; the requests are ended afterwards.
+func (l *link) closeLine(everyone bool) {
+	for _, w := range l.requests {
+		if w.waiting && (everyone || !w.bodyEnd.Load()) {
+			l.pools.CancelWaiting(&w.slot)
+		}
 	}
 }
 

@@ -138,6 +138,7 @@ func TestGapsOfACapture(t *testing.T) {
 	type item struct {
 		signal tonegen.Signal
 		lost   time.Duration // in front of it
+		gap    bool          // something was lost, even if it took no time
 	}
 	capture := func(t *testing.T, items ...item) (got []heard, starts []time.Duration) {
 		r := cartridgetest.Start(t, newCartridge()).Request(listenURN)
@@ -147,7 +148,7 @@ func TestGapsOfACapture(t *testing.T) {
 		var pts, before time.Duration
 		for i, it := range items {
 			meta := map[string]any{}
-			if it.lost > 0 {
+			if it.gap || it.lost > 0 {
 				pts += it.lost
 				seq += 7
 				meta["gap"] = map[string]any{"dropped": uint64(7), "duration_us": uint64((pts - before).Microseconds())}
@@ -170,7 +171,7 @@ func TestGapsOfACapture(t *testing.T) {
 		assert.InDelta(t, (start + it.signal.Spans[0].End).Milliseconds(), h.EndMS, exact, h.Text)
 	}
 	t.Run("R-9.34 times go on as if nothing had been lost", func(t *testing.T) {
-		items := []item{{part("CQ"), 0}, {part("DE"), 5 * time.Second}, {part("X1Y"), 0}, {part("73"), 1500 * time.Millisecond}}
+		items := []item{{signal: part("CQ")}, {signal: part("DE"), lost: 5 * time.Second}, {signal: part("X1Y")}, {signal: part("73"), lost: 1500 * time.Millisecond}}
 		got, starts := capture(t, items...)
 		require.Equal(t, []string{"CQ", "DE X1Y", "73"}, texts(got))
 		wantAt(t, got[0], starts[0], items[0])
@@ -178,7 +179,7 @@ func TestGapsOfACapture(t *testing.T) {
 		wantAt(t, got[2], starts[3], items[3])
 	})
 	t.Run("R-9.34 the first item may have a gap, counted from zero", func(t *testing.T) {
-		items := []item{{part("CQ"), 3 * time.Second}}
+		items := []item{{signal: part("CQ"), lost: 3 * time.Second}}
 		got, starts := capture(t, items...)
 		require.Equal(t, []string{"CQ"}, texts(got))
 		wantAt(t, got[0], starts[0], items[0])
@@ -191,9 +192,9 @@ func TestGapsOfACapture(t *testing.T) {
 		at := len(one.Samples) + int(1.2/30*rate) // in the pause between the two
 		first, second := whole, whole
 		first.Samples, second.Samples = whole.Samples[:at], whole.Samples[at:]
-		got, _ := capture(t, item{first, 0}, item{second, 0})
+		got, _ := capture(t, item{signal: first}, item{signal: second})
 		require.Equal(t, []string{"SOSSOS"}, texts(got))
-		got, _ = capture(t, item{first, 0}, item{second, time.Microsecond})
+		got, _ = capture(t, item{signal: first}, item{signal: second, gap: true})
 		require.Equal(t, []string{"SOS", "SOS"}, texts(got))
 	})
 }

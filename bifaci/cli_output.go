@@ -103,10 +103,11 @@ func (s *cliSink) emit(ctx context.Context, v any, sequence bool) error {
 	if err != nil {
 		return err
 	}
-	return s.emitEncoded(ctx, enc, sequence)
+	return s.emitEncoded(ctx, enc, sequence, sequence)
 }
 
-func (s *cliSink) emitEncoded(ctx context.Context, enc []byte, sequence bool) error {
+// emitEncoded writes the content of a value, and flushes it if it must not wait.
+func (s *cliSink) emitEncoded(ctx context.Context, enc []byte, sequence, atOnce bool) error {
 	content, err := rawContent(enc)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,17 +123,18 @@ func (s *cliSink) emitEncoded(ctx context.Context, enc []byte, sequence bool) er
 			return err
 		}
 	}
-	if sequence {
+	if atOnce {
 		return s.flush()
 	}
 	return nil
 }
 
+// Forward writes a piece at once: on a link it is a CHUNK, which does not wait for more either.
 func (s *cliSink) Forward(ctx context.Context, p stages.Piece) error {
 	s.mu.Lock()
 	sequence := s.started && s.sequence // a piece from the command line has no mode of its own
 	s.mu.Unlock()
-	return s.emitEncoded(ctx, p.Encoding(), sequence)
+	return s.emitEncoded(ctx, p.Encoding(), sequence, true)
 }
 
 // rawContent is what of a value goes to standard output: a byte string or text itself, the elements of an array, the entry

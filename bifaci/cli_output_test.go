@@ -115,6 +115,19 @@ func TestCLIOutputTimes(t *testing.T) {
 		}))
 		assert.Equal(t, []string{"a", "ab"}, seen)
 	})
+	t.Run("section 11 a forwarded piece goes out at once", func(t *testing.T) {
+		c := cliOne(t, mergedIdentity, cliMain().Streaming(true))
+		stdin, feed := io.Pipe()
+		out, done := make(told), make(chan error, 1)
+		go func() { done <- c.RunCLI(t.Context(), []string{"work"}, stdin, out, io.Discard) }()
+		for _, piece := range []string{"one", "two"} {
+			_, err := feed.Write([]byte(piece))
+			require.NoError(t, err)
+			assert.Equal(t, piece, <-out)
+		}
+		require.NoError(t, feed.Close())
+		require.NoError(t, <-done)
+	})
 	t.Run("section 11 R-6.32 R-6.34 R-6.43 modes as on a link", func(t *testing.T) {
 		got := emits(t, func(ctx context.Context, out *OutputStream) error {
 			_, err := out.Write([]byte("scalar"))

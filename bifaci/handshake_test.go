@@ -198,6 +198,7 @@ func TestFatalFrames(t *testing.T) {
 			h.SendBytes(b)
 			inLine.WantErr(failure.ProtocolError, failure.Internal)
 			<-r.Context().Done()
+			synctest.Wait()
 			g.open()
 			running.WantErr(failure.ProtocolError, failure.Internal)
 			ahead.WantErr(failure.ProtocolError, failure.Internal)

@@ -3,6 +3,7 @@ package bifaci_test
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -110,6 +111,7 @@ func TestLookup(t *testing.T) {
 		assert.EqualValues(t, 1, poolOf(t, h, canon(general)).Active)
 		g.open()
 		req.WantEnd()
+		synctest.Wait() // the slot is free a moment after the terminal
 		assert.EqualValues(t, 0, poolOf(t, h, canon(general)).Active)
 	})
 	virtual(t, "R-1.44 no candidate, or a cap that does not parse", func(t *testing.T) {

@@ -275,6 +275,18 @@ func TestCheckExcusesTheHostOnly(t *testing.T) {
 	assert.Len(t, judge(t, without(legal(), atAnswerGrant), rid), 1, "the cartridge is judged all the same")
 }
 
+func TestCheckIgnores(t *testing.T) {
+	c := NewCheck()
+	c.Ignore(rid)
+	for _, s := range without(legal(), atAnswerGrant) {
+		b, err := s.f.encode()
+		require.NoError(t, err)
+		_, err = c.Tap(s.d, nil).Write(b)
+		require.NoError(t, err)
+	}
+	assert.Empty(t, c.Breaches())
+}
+
 func TestCheckKnowsWhatWasNotAnswered(t *testing.T) {
 	c := NewCheck()
 	for _, s := range legal()[:atAnswerEnd] {

@@ -152,6 +152,10 @@ func (j *judgement) ofExchange() {
 // flow judges a flow frame of an exchange: terminal and seq, then what it does to its stream.
 func (j *judgement) flow(x *exchange, routing frame.ID) {
 	s := &x.sides[j.d]
+	if j.excused {
+		j.count(s)
+		return
+	}
 	if s.ended {
 		j.breach(OneTerminal, "its terminal was sent before")
 		return
@@ -175,6 +179,29 @@ func (j *judgement) flow(x *exchange, routing frame.ID) {
 		fallthrough
 	case frame.TypeErr:
 		*s = side{ended: true}
+	}
+}
+
+// count follows a frame that is not judged, in whatever order it comes, so that the grants for it can be judged.
+func (j *judgement) count(s *side) {
+	if s.streams == nil {
+		s.seq, s.streams = map[frame.ID]uint64{}, map[string]*judgedStream{}
+	}
+	if j.f.Type().IsTerminal() {
+		s.ended = true
+		return
+	}
+	if !j.f.Has(frame.KeyStreamID) {
+		return
+	}
+	st := s.streams[j.f.Stream()]
+	if st == nil {
+		st = &judgedStream{credit: j.c.window}
+		s.streams[j.f.Stream()] = st
+	}
+	if j.f.Type() == frame.TypeChunk {
+		st.sent++
+		st.credit -= min(1, st.credit)
 	}
 }
 

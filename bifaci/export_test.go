@@ -14,3 +14,6 @@ func (c *Cartridge) Handlers() int {
 	defer c.mu.Unlock()
 	return len(c.handlers)
 }
+
+// CallsKept is how many peer calls a request remembers.
+func CallsKept(r *Request) int { return len(r.wire.openCalls()) }

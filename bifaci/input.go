@@ -229,7 +229,7 @@ func (p wirePackage) stream(ctx context.Context, n int) (*InputStream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newWireStream(in)
+	return p.w.resolve(ctx, n, in)
 }
 
 func newWireStream(in *stages.Inbox) (*InputStream, error) {

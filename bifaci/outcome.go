@@ -127,6 +127,7 @@ func (w *wireRequest) conclude(result error) {
 		l.c.opts.log.Debug("the stack of a panic could not be sent", "error", err)
 	}
 	result = w.join(result)
+	w.endReferences()
 	w.recv.Discard()
 	w.endCalls()
 	if result == nil {

@@ -56,13 +56,14 @@ type wireRequest struct {
 	hasCalls atomic.Bool // calls is not empty
 	age      *ageFlusher // of the sender, with WithAgeFlush; or nil
 
-	mu       sync.Mutex
-	calls    map[frame.ID]*PeerCall // peer calls of the handler; ended ones are swept out now and then
-	sweepAt  int                    // the number of them at which
-	noCalls  bool                   // the handler has returned
-	outcome  *outcome               // set once: how the request ends
-	progress float64                // for END, R-6.46
-	message  string
+	mu         sync.Mutex
+	references *references            // made by the first reference, or nil
+	calls      map[frame.ID]*PeerCall // peer calls of the handler; ended ones are swept out now and then
+	sweepAt    int                    // the number of them at which
+	noCalls    bool                   // the handler has returned
+	outcome    *outcome               // set once: how the request ends
+	progress   float64                // for END, R-6.46
+	message    string
 }
 
 // outcome is how a request ends: the first of the handler's result, a cancel and a violation.

@@ -44,8 +44,10 @@ func (l *link) dispatch(f *frame.Frame, block *stages.Block) error {
 		l.grant(f)
 	case frame.TypeCancel:
 		l.cancelled(f)
-	case frame.TypeLog, frame.TypeCloseStream:
-		l.ignored(f)
+	case frame.TypeCloseStream:
+		l.closeStream(f)
+	case frame.TypeLog:
+		l.find(f) // of a request that this side serves: ignored, but counted when the request is over
 	case frame.TypePolicy:
 		p, err := f.Policy()
 		if err != nil {
@@ -330,11 +332,4 @@ func (l *link) cancelled(f *frame.Frame) {
 	reason := f.CancelReason()
 	reason.ForceKill = false
 	l.end(w, &outcome{failure: reason.Terminal(), streamEnd: true, reason: &reason}, &failure.CancelledError{Reason: reason})
-}
-
-// ignored takes a LOG of a request that this side serves, and a CLOSE_STREAM that finds no open feed.
-func (l *link) ignored(f *frame.Frame) {
-	if w := l.find(f); w != nil && f.Type == frame.TypeCloseStream {
-		l.c.opts.log.Info("close_stream finds no open feed", "rid", f.ID.String())
-	}
 }

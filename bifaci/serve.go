@@ -216,6 +216,7 @@ func (l *link) drain(fault *failure.Failure) {
 		case !w.bodyEnd.Load():
 			l.poison(w, closed)
 		default:
+			w.closeFeeds(func(string) bool { return true }) // R-2.30 (e)
 			w.gates.NoMoreGrants(errConnectionClosed("the credit that is needed was granted"))
 		}
 	}

@@ -10,3 +10,9 @@ func NewPiece(enc []byte, sequence bool) Piece {
 
 // Encoding is a copy of the piece's encoding; of a sequence it may be a part of an item.
 func (p *Piece) Encoding() []byte { return append([]byte(nil), p.enc...) }
+
+// WithMeta gives the first fragment of an item its meta, a CBOR map.
+func (p Piece) WithMeta(meta []byte) Piece {
+	p.meta = meta
+	return p
+}

@@ -290,6 +290,18 @@ func (r *Receiver) Discard() {
 	}
 }
 
+// Ended lists the streams whose STREAM_END has arrived. Only route may call it.
+func (r *Receiver) Ended() (ended []*Inbox) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, in := range r.streams {
+		if in.over {
+			ended = append(ended, in)
+		}
+	}
+	return ended
+}
+
 // changed wakes everybody who waits for a stream or the end; r.mu is held.
 func (r *Receiver) changed() {
 	if r.wake != nil {

@@ -31,6 +31,16 @@ func (h *Host) WantPeerCall(capURN string) (p *PeerCall) {
 // ID is the call's request id.
 func (p *PeerCall) ID() frame.ID { return p.id }
 
+// Req is the frame that opened the call.
+func (p *PeerCall) Req() Frame { return p.in.first }
+
+// Frames are the frames of the call so far, behind REQ and without CREDIT. It does not wait.
+func (p *PeerCall) Frames() []Frame {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	return append([]Frame(nil), p.in.frames...)
+}
+
 // Parent is the request on whose behalf the call is made.
 func (p *PeerCall) Parent() frame.ID { return idOf(p.in.first.Meta()["parent_rid"]) }
 

@@ -82,7 +82,7 @@ func (f *Frame) LogRecord() (LogRecord, error) {
 			return LogRecord{}, meaningf(TokenBadLog, "attribution on a progress report, which carries none")
 		}
 		if r.Progress, ok = progress.number(); !ok {
-			return LogRecord{}, meaningf(TokenBadLog, "progress is missing or no number")
+			return LogRecord{}, badProgress(progress)
 		}
 		return r, nil
 	}
@@ -93,6 +93,14 @@ func (f *Frame) LogRecord() (LogRecord, error) {
 		return LogRecord{}, err
 	}
 	return r, nil
+}
+
+// badProgress says what stands in the place of the number.
+func badProgress(v metaValue) error {
+	if !v.present() {
+		return meaningf(TokenBadLog, "progress is missing, want a number")
+	}
+	return meaningf(TokenBadLog, "progress is %s, want a number", describe(v, 0))
 }
 
 // AppendLogMeta appends the meta of the LOG that says r: the progress form for level progress, with the number brought

@@ -87,10 +87,17 @@ func (r *runner) planKnown(plan *callPlan, def *manifest.Cap) error {
 		main := def.IsMainInput(a)
 		if main {
 			plan.input = &mainInput{a.StreamURN(), a.IsSequence, a.IsStreaming}
+			if a.IsLiveReference() { // what is fed is the selector, and the cartridge captures
+				plan.input = &mainInput{media: a.MediaURN}
+			}
 		}
 		switch {
 		case values[i] != nil:
-			plan.args = append(plan.args, host.Argument{MediaURN: a.StreamURN(), Value: []byte(*values[i])})
+			label := a.StreamURN()
+			if a.IsLiveReference() {
+				label = a.MediaURN
+			}
+			plan.args = append(plan.args, host.Argument{MediaURN: label, Value: []byte(*values[i])})
 			plan.inputGiven = plan.inputGiven || main
 		case main:
 		case a.DefaultValue != nil:

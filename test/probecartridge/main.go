@@ -53,6 +53,7 @@ func probes() []probe {
 		{"reach", text, text, reach},
 		{"available", text, text, nil},
 		{"print", text, text, prints},
+		{"feed", "media:feed-frames", "media:feed-frames", feed},
 	}
 }
 
@@ -60,9 +61,12 @@ func newCartridge() *bifaci.Cartridge {
 	caps := []manifest.Cap{manifest.IdentityCap()}
 	byName := map[string]string{}
 	for _, p := range probes() {
-		c := manifest.NewCap(p.urn(), "Probe "+p.slug, p.slug).
-			WithArgs(manifest.NewArg(p.in, true, manifest.Stdin(p.in)).Streaming(p.streams())).
-			WithOutput(manifest.NewOutput(p.out, "what "+p.slug+" answers").Streaming(true).Sequence(p.slug == "items"))
+		arg := manifest.NewArg(p.in, true, manifest.Stdin(p.in)).Streaming(p.streams())
+		if p.slug == "feed" {
+			arg = manifest.NewArg("media:live;synthetic", true, manifest.Stdin(p.in)).Streaming(true).Sequence(true)
+		}
+		c := manifest.NewCap(p.urn(), "Probe "+p.slug, p.slug).WithArgs(arg).
+			WithOutput(manifest.NewOutput(p.out, "what "+p.slug+" answers").Streaming(true).Sequence(p.slug == "items" || p.slug == "feed"))
 		caps = append(caps, c)
 		byName[p.slug] = p.urn()
 	}
@@ -117,6 +121,27 @@ func start(out *bifaci.OutputStream, s *bifaci.InputStream) error {
 		return out.StartUnbounded(opts...)
 	}
 	return out.Start(opts...)
+}
+
+// feed gives every item of a live feed back, with its meta.
+func feed(ctx context.Context, r *bifaci.Request) error {
+	in, err := r.Input(ctx, "media:feed-frames")
+	if err != nil {
+		return err
+	}
+	out, err := r.StartUnbounded(bifaci.Sequence)
+	if err != nil {
+		return err
+	}
+	for it, err := range in.Items(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := out.EmitItem(ctx, it.Bytes, it.Meta); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sink counts the bytes it reads.

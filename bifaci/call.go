@@ -75,6 +75,7 @@ func NewCall(ctx context.Context, capURN string, cfg CallConfig) (*PeerCall, err
 	c.flow.Init(frame.NewUUID(), cfg.Routing)
 	c.recv.Init(cfg.Link, &c.flow, frame.CreditResponse, c.violated)
 	c.recv.Merge()
+	c.recv.BeforeWait(c.flush)
 	c.resp.call = c
 	return c, nil
 }

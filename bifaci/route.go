@@ -259,11 +259,13 @@ func (l *link) newRequest(id, routing frame.ID, rt *route) *wireRequest {
 	w.flow.Init(id, routing)
 	w.slot.Owner = w
 	w.recv.Init(&l.stages, &w.flow, frame.CreditRequest, func(f *failure.Failure) { l.poison(w, f) })
+	flush := w.flushGrants
+	w.recv.BeforeWait(flush)
 	if w.handler.merged {
 		w.recv.Merge()
 	}
 	stream := frame.NewUUID().String()
-	w.sender.Init(&l.stages, &w.flow, stream, rt.media, w.flushGrants)
+	w.sender.Init(&l.stages, &w.flow, stream, rt.media, flush)
 	if err := w.gates.Register(stream, w.sender.Gate()); err != nil {
 		panic(err) // a fresh router takes its first gate
 	}

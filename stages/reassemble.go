@@ -75,7 +75,7 @@ func (rr *runReader) next(ctx context.Context, q *chunkQueue, r *Receiver) (*chu
 
 func (rr *runReader) take(ctx context.Context, q *chunkQueue, r *Receiver) ([]chunk, error) {
 	if !rr.poll {
-		return q.take(ctx, rr.run, r.Flush)
+		return q.take(ctx, rr.run, r.beforeWait)
 	}
 	run, end, ok := q.tryTake(rr.run)
 	if !ok {

@@ -40,6 +40,7 @@ type Receiver struct {
 	flow  *Flow
 	dir   frame.CreditDir
 	fault func(*failure.Failure)
+	wait  func() // called before a consumer waits, in place of Flush; or nil
 
 	merged *chunkQueue // one queue for all streams of a response, or nil
 
@@ -67,6 +68,18 @@ type Receiver struct {
 // once per finding, when a consumer or the auditor finds a payload that breaks.
 func (r *Receiver) Init(link *Link, flow *Flow, dir frame.CreditDir, fault func(*failure.Failure)) {
 	r.link, r.flow, r.dir, r.fault = link, flow, dir, fault
+}
+
+// BeforeWait makes f be called before a consumer waits, in place of Flush: it grants what the same request has consumed anywhere,
+// on this receiver too. Called before the first frame.
+func (r *Receiver) BeforeWait(f func()) { r.wait = f }
+
+func (r *Receiver) beforeWait() {
+	if r.wait != nil {
+		r.wait()
+		return
+	}
+	r.Flush()
 }
 
 // Merge makes all streams share one queue, so that items and LOGs are read in arrival order.
@@ -335,7 +348,7 @@ func (r *Receiver) Stream(ctx context.Context, n int) (*Inbox, error) {
 		}
 		wake := r.wake
 		r.mu.Unlock()
-		r.Flush()
+		r.beforeWait()
 		select {
 		case <-wake:
 		case <-ctx.Done():

@@ -10,7 +10,7 @@ BENCHTIME ?= 1s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-speech test bench fuzz lint clean
+.PHONY: help build demo demo-speech test bench fuzz lint readme clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -26,7 +26,7 @@ demo-speech: build ## install the speech packages and transcribe recorded human 
 
 test: ## run every test, with the race detector, and hold their names against the rules of the specification
 	$(GO) vet ./...
-	$(GO) test -race -shuffle=on -json ./... | $(GO) run ./internal/conformance
+	$(GO) test -race -shuffle=on -timeout 25m -json ./... | $(GO) run ./internal/conformance
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
@@ -40,6 +40,9 @@ lint: ## gofmt, vet for three systems, staticcheck
 	GOOS=darwin $(GO) vet ./...
 	GOOS=windows $(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+
+readme: ## run the commands of the README and compare the code it quotes
+	scripts/readme
 
 clean: ## remove what build made
 	rm -rf $(BIN)

@@ -21,9 +21,9 @@ func TestLanesF11_R4_9_R4_10_NoWakeUpIsLostUnderContention(t *testing.T) {
 	for _, payload := range []int{10, 40 << 10} {
 		t.Run(fmt.Sprintf("payload of %d bytes", payload), func(t *testing.T) {
 			const senders = 16
-			rounds := 1500
+			rounds := 800
 			if payload > laneInline {
-				rounds = 40
+				rounds = 20
 			}
 			l := newTestLink(withCredit(1)).run()
 			sent := make([]int, senders)
@@ -116,7 +116,7 @@ func TestLanesF11_R4_9_ATurnThatIsNotTakenIsPassedOn(t *testing.T) {
 
 // F11 step by step: whoever should have come back by now has, in order of arrival, and nobody else.
 func TestLanesF11_R4_9_WaitersComeBackInOrder(t *testing.T) {
-	for seed := range 6 {
+	for seed := range 3 {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, uint64(seed)))
 			l := newTestLink(withCredit(1))

@@ -75,9 +75,11 @@ func fnvOf(p []byte) uint64 {
 	return h.Sum64()
 }
 
-// encoded is v as fxamacker/cbor encodes it.
+// encoded is v as fxamacker/cbor encodes it, with the keys of maps in order.
 func encoded(t require.TestingT, v any) []byte {
-	b, err := cbor.Marshal(v)
+	mode, err := cbor.CoreDetEncOptions().EncMode()
+	require.NoError(t, err)
+	b, err := mode.Marshal(v)
 	require.NoError(t, err)
 	return b
 }

@@ -3,12 +3,10 @@ package cartridgetest
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"runtime/pprof"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -171,166 +169,6 @@ func (h *Host) Wait() error {
 	return h.serveErr
 }
 
-// WantIdle makes sure that nothing is left behind of the requests so far: each has its terminal, unless the link was broken, no
-// pool has one active or in line, and no goroutine that a request started is left.
-func (h *Host) WantIdle() {
-	h.t.Helper()
-	h.mu.Lock()
-	requests := h.order
-	if h.broken {
-		requests = nil
-	}
-	h.mu.Unlock()
-	for _, d := range requests {
-		h.awaitOf(d, "the terminal of every request", func() bool { return d.in.terminal != nil })
-	}
-	select {
-	case <-h.served: // Wait has seen the pools empty; only goroutines can be left
-		h.wantGoroutines(0)
-		return
-	default:
-	}
-	var busy string
-	h.poll("every pool to be empty", func() bool {
-		busy = ""
-		for name, p := range h.Probe().Pools {
-			if p.Active > 0 || p.Queued > 0 {
-				busy = fmt.Sprintf("pool %s has %d active and %d in line", name, p.Active, p.Queued)
-			}
-		}
-		return busy == ""
-	}, func() string { return busy })
-	h.wantGoroutines(h.base)
-}
-
-func (h *Host) wantGoroutines(most int) {
-	h.t.Helper()
-	var n int
-	var stacks string
-	h.poll("the goroutines of requests to end", func() bool {
-		n, stacks = goroutines(h.label)
-		return n <= most
-	}, func() string {
-		return fmt.Sprintf("%d goroutines of the cartridge, %d without a request:\n%s", n, most, stacks)
-	})
-}
-
-// poll asks until the answer is yes, less and less often.
-func (h *Host) poll(what string, ask func() bool, instead func() string) {
-	h.t.Helper()
-	late := time.After(h.opts.patience)
-	for pause := time.Millisecond; !ask(); pause *= 2 {
-		select {
-		case <-late:
-			h.t.Fatalf("cartridgetest: waited %v for %s: %s", h.opts.patience, what, instead())
-		case <-time.After(min(pause, h.opts.patience/16)):
-		}
-	}
-}
-
-// goroutines counts the goroutines with a label, and gives their stacks.
-func goroutines(label string) (n int, stacks string) {
-	var b strings.Builder
-	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
-		return 0, err.Error()
-	}
-	want := fmt.Sprintf("%q:%q", "cartridgetest", label)
-	for block := range strings.SplitSeq(b.String(), "\n\n") {
-		if !strings.Contains(block, want) {
-			continue
-		}
-		var k int
-		if _, err := fmt.Sscanf(block, "%d @", &k); err != nil {
-			continue
-		}
-		n += k
-		stacks += block + "\n"
-	}
-	return n, stacks
-}
-
-// Pulse is the answer to a heartbeat probe.
-type Pulse struct {
-	Pools                        map[string]Pool
-	Drops, Stragglers, Overruns  uint64
-	FootprintMB, ResidentSetSize uint64 // MiB; 0 where the platform cannot tell
-}
-
-// Pool is the state of one pool, as the cartridge reports it.
-type Pool struct {
-	Declared, Configured, Active, Queued uint64
-	Available                            *uint64
-	Caps                                 []string
-}
-
-// Probe sends a heartbeat probe and waits for its answer.
-func (h *Host) Probe() Pulse {
-	h.t.Helper()
-	return h.pulse(h.heartbeat(nil))
-}
-
-// SetCapacities is Probe with capacities that the operator wants, pool by pool.
-func (h *Host) SetCapacities(desired map[string]uint64) Pulse {
-	h.t.Helper()
-	b, err := json.Marshal(desired)
-	if err != nil {
-		h.t.Fatalf("cartridgetest: %v", err)
-	}
-	return h.pulse(h.heartbeat(b))
-}
-
-// WantRefused sends a probe with desired capacities, any bytes, and waits for the ERR in place of the answer. It returns the
-// message.
-func (h *Host) WantRefused(desired []byte, code string) (message string) {
-	h.t.Helper()
-	f := h.heartbeat(desired)
-	if f.Type() != frame.TypeErr || f.Failure().Code != code {
-		h.t.Fatalf("cartridgetest: the answer to capacities %q is %s, want an ERR %s", desired, f, code)
-	}
-	return f.Failure().Message
-}
-
-// heartbeat sends a probe and gives the answer.
-func (h *Host) heartbeat(desired []byte) (answer Frame) {
-	h.t.Helper()
-	h.mu.Lock()
-	h.probe++
-	id := frame.UintID(1<<40 + h.probe)
-	h.mu.Unlock()
-	h.send(HeartbeatFrame(desired).With(frame.KeyID, idValue(id)), false)
-	return h.Answer(id)
-}
-
-// Answer waits for a frame that belongs to no request of the host: an answer to a probe, or an ERR for an id that a test made up.
-func (h *Host) Answer(id frame.ID) (answer Frame) {
-	h.t.Helper()
-	h.await("an answer with id "+id.String(), func() bool {
-		if len(h.answers[id]) == 0 {
-			return false
-		}
-		answer, h.answers[id] = h.answers[id][0], h.answers[id][1:]
-		return true
-	})
-	return answer
-}
-
-func (h *Host) pulse(f Frame) (p Pulse) {
-	h.t.Helper()
-	if f.Type() != frame.TypeHeartbeat {
-		h.t.Fatalf("cartridgetest: the answer to a probe is %s", f)
-	}
-	m := f.Meta()
-	raw, _ := m["pools"].([]byte)
-	if err := json.Unmarshal(raw, &p.Pools); err != nil {
-		h.t.Fatalf("cartridgetest: the pools of %s: %v", f, err)
-	}
-	for key, at := range map[string]*uint64{"drops_total": &p.Drops, "stragglers_total": &p.Stragglers,
-		"overruns_total": &p.Overruns, "footprint_mb": &p.FootprintMB, "rss_mb": &p.ResidentSetSize} {
-		*at, _ = m[key].(uint64)
-	}
-	return p
-}
-
 // send numbers nothing: f is complete but for an absent seq. forced frames are not judged.
 func (h *Host) send(f Frame, forced bool) {
 	h.t.Helper()
@@ -417,63 +255,6 @@ func (h *Host) take(f Frame) (grant Frame) {
 		h.answers[id] = append(h.answers[id], f)
 	}
 	return nil
-}
-
-// await waits until the link is as wanted; ok is called under the lock.
-func (h *Host) await(what string, ok func() bool) {
-	h.t.Helper()
-	h.awaitOf(nil, what, ok)
-}
-
-// awaitOf is await for something that d is to bring.
-func (h *Host) awaitOf(d *dialogue, what string, ok func() bool) {
-	h.t.Helper()
-	var late <-chan time.Time
-	for {
-		h.mu.Lock()
-		if ok() {
-			h.mu.Unlock()
-			return
-		}
-		changed, over := h.changed, h.readErr != nil
-		h.mu.Unlock()
-		if over {
-			h.fatal(what, d)
-		}
-		if late == nil {
-			late = time.After(h.opts.patience)
-		}
-		select {
-		case <-changed:
-		case <-late:
-			h.fatal(what, d)
-		}
-	}
-}
-
-// fatal fails the test with what was awaited and what came instead.
-func (h *Host) fatal(what string, d *dialogue) {
-	h.t.Helper()
-	h.mu.Lock()
-	end := h.readErr
-	h.mu.Unlock()
-	var b strings.Builder
-	if end != nil {
-		fmt.Fprintf(&b, "the link has ended (%v) before %s", end, what)
-	} else {
-		fmt.Fprintf(&b, "waited %v for %s", h.opts.patience, what)
-	}
-	if d != nil {
-		fmt.Fprintf(&b, " of request %s", short(d.id))
-	}
-	select {
-	case <-h.served:
-		fmt.Fprintf(&b, "; Serve returned %v", h.serveErr)
-	default:
-	}
-	b.WriteString("; the last frames of the link were:\n\t")
-	b.WriteString(strings.Join(h.check.Trace(), "\n\t"))
-	h.t.Fatalf("cartridgetest: %s", b.String())
 }
 
 // end ends the link when the test is over, and judges it.

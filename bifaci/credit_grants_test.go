@@ -273,6 +273,148 @@ func TestFlushBeforeBlock(t *testing.T) {
 	})
 }
 
+func TestEveryReceivePathCredits(t *testing.T) {
+	of := func(read func(context.Context, *bifaci.InputStream) error) bifaci.Handler {
+		return func(ctx context.Context, r *bifaci.Request) error {
+			s, err := firstStream(ctx, r)
+			if err != nil {
+				return err
+			}
+			return read(ctx, s)
+		}
+	}
+	for name, read := range map[string]bifaci.Handler{
+		"Next": of(func(ctx context.Context, s *bifaci.InputStream) error {
+			for {
+				if _, err := s.Next(ctx); err != nil {
+					return notEOF(err)
+				}
+			}
+		}),
+		"Items": of(func(ctx context.Context, s *bifaci.InputStream) error {
+			for it, err := range s.Items(ctx) {
+				if err != nil {
+					return err
+				}
+				it.Release()
+			}
+			return nil
+		}),
+		"Pieces": of(func(ctx context.Context, s *bifaci.InputStream) error {
+			for p, err := range s.Pieces(ctx) {
+				if err != nil {
+					return err
+				}
+				p.Release()
+			}
+			return nil
+		}),
+		"CollectBytes": of(func(ctx context.Context, s *bifaci.InputStream) error { _, err := s.CollectBytes(ctx); return err }),
+		"CollectItems": of(func(ctx context.Context, s *bifaci.InputStream) error { _, err := s.CollectItems(ctx); return err }),
+		"CollectValue": of(func(ctx context.Context, s *bifaci.InputStream) error { _, err := s.CollectValue(ctx); return err }),
+		"Reader.Read": of(func(ctx context.Context, s *bifaci.InputStream) error {
+			_, err := io.ReadAll(s.Reader(ctx))
+			return err
+		}),
+		"Reader.WriteTo": of(func(ctx context.Context, s *bifaci.InputStream) error {
+			_, err := io.Copy(io.Discard, s.Reader(ctx))
+			return err
+		}),
+		"Close": of(func(_ context.Context, s *bifaci.InputStream) error { return s.Close() }),
+		"CollectStreams": func(ctx context.Context, r *bifaci.Request) error {
+			input, err := r.TakeInput()
+			if err != nil {
+				return err
+			}
+			_, err = input.CollectStreams(ctx)
+			return err
+		},
+		"CollectAllBytes": func(ctx context.Context, r *bifaci.Request) error {
+			input, err := r.TakeInput()
+			if err != nil {
+				return err
+			}
+			_, err = input.CollectAllBytes(ctx)
+			return err
+		},
+		"Input": func(ctx context.Context, r *bifaci.Request) error {
+			s, err := r.Input(ctx, textMedia)
+			if err != nil {
+				return err
+			}
+			_, err = s.CollectBytes(ctx)
+			return err
+		},
+	} {
+		for kind, opts := range map[string][]cartridgetest.StreamOption{"scalar": nil, "sequence": {cartridgetest.Sequence}} {
+			virtual(t, "R-6.27 R-10.20 100 chunks pass a window of 2: "+name+" of a "+kind, func(t *testing.T) {
+				body := make(chan struct{})
+				h := worker(t, 2, func(ctx context.Context, r *bifaci.Request) error {
+					err := read(ctx, r)
+					<-body // the request lives until its body is complete
+					return err
+				})
+				req := h.Request(workCap)
+				s := req.Stream("body", textMedia, opts...)
+				for range 100 {
+					s.Chunk("x")
+				}
+				req.End()
+				close(body)
+				req.WantEnd()
+				h.WantIdle()
+			})
+		}
+	}
+	virtual(t, "R-6.28 streams of one request are read by goroutines of their own", func(t *testing.T) {
+		h := generous(t, 2, func(ctx context.Context, r *bifaci.Request) error {
+			input, err := r.TakeInput()
+			if err != nil {
+				return err
+			}
+			for range 8 {
+				s, err := input.Next(ctx)
+				if err != nil {
+					return err
+				}
+				r.Go(func(ctx context.Context) error {
+					b, err := s.CollectBytes(ctx)
+					if err != nil {
+						return err
+					}
+					return r.Output().EmitItem(ctx, s.MediaURN()+string(b), nil)
+				})
+			}
+			return nil
+		})
+		req := h.Request(workCap)
+		var streams []*cartridgetest.Stream
+		for i := range 8 {
+			streams = append(streams, req.Stream(fmt.Sprint(i), fmt.Sprint("media:s", i)))
+		}
+		want := make([]string, 8)
+		for i := range 400 {
+			k := i * 5 % 8
+			streams[k].Chunk(fmt.Sprint(i, " "))
+			want[k] += fmt.Sprint(i, " ")
+		}
+		req.End()
+		all := req.Collect()
+		req.WantEnd()
+		for i, w := range want {
+			assert.Contains(t, all, fmt.Sprint("media:s", i)+w)
+		}
+	})
+}
+
+// notEOF is err unless it is the clean end.
+func notEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
 func TestGrantsOfSequences(t *testing.T) {
 	small := limitsWith(func(l *frame.Limits) { l.MaxChunk, l.InitialCredit = 10, 2 })
 	virtual(t, "R-10.23 L10.4 an item of 100 fragments passes a window of 2", func(t *testing.T) {

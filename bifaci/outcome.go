@@ -45,9 +45,9 @@ func (l *link) end(w *wireRequest, o *outcome, cause error) {
 	}
 	l.mu.Unlock()
 
+	w.gates.CloseAll(cause) // first: whoever is woken by the rest finds that nothing can be sent any more
 	w.stop(cause)
 	w.recv.Fail(cause)
-	w.gates.CloseAll(cause)
 	w.abandonCalls(cause, o.cascade())
 	if !waiting {
 		return

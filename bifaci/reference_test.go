@@ -165,7 +165,9 @@ func TestLiveReferences(t *testing.T) {
 	})
 	t.Run("R-8.41 CLOSE_STREAM of another stream changes nothing", func(t *testing.T) {
 		items, err := reference(t, connectReferences(t, false), feedCap, "media:live;synthetic", `{"params":{"items":4,"interval_ms":5}}`,
-			func(call *host.Call, _ *bifaci.OutputStream, _ bifaci.Item) { assert.NoError(t, call.CloseFeeds("another")) })
+			func(call *host.Call, _ *bifaci.OutputStream, _ bifaci.Item) {
+				assert.NoError(t, call.CloseFeeds("another"))
+			})
 		require.NoError(t, err)
 		assert.Len(t, items, 5)
 	})

@@ -297,3 +297,27 @@ func TestCheckKnowsWhatWasNotAnswered(t *testing.T) {
 	}
 	assert.Equal(t, []frame.ID{rid}, c.Unanswered())
 }
+
+// FuzzCheck: whatever bytes a link carries, the check reads them without a panic, and the same however they are cut.
+func FuzzCheck(f *testing.F) {
+	raw, err := os.ReadFile("../../test/vectors/frames.json")
+	require.NoError(f, err)
+	var vectors []struct{ Hex string }
+	require.NoError(f, json.Unmarshal(raw, &vectors))
+	for _, v := range vectors {
+		if b, err := hex.DecodeString(v.Hex); err == nil && len(b) < 4096 {
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		whole, cut := NewCheck(), NewCheck()
+		_, err := whole.Tap(ToHost, nil).Write(b)
+		require.NoError(t, err)
+		for i := range b {
+			_, err := cut.Tap(ToHost, nil).Write(b[i : i+1])
+			require.NoError(t, err)
+		}
+		require.Equal(t, whole.Breaches(), cut.Breaches())
+		require.Equal(t, whole.Trace(), cut.Trace())
+	})
+}

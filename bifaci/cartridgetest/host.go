@@ -78,7 +78,7 @@ func Start(t testing.TB, c *bifaci.Cartridge, opts ...Option) *Host {
 		h.Policy(*h.opts.policy)
 	}
 	h.Probe() // both sides are at rest now
-	h.base, _ = goroutines(h.label)
+	h.base = idleGoroutines
 	return h
 }
 

@@ -309,13 +309,13 @@ func (c *PeerCall) why() error {
 func (c *PeerCall) ended(reason error) {
 	c.once.Do(func() {
 		c.gates.CloseAll(reason)
-		c.stop(reason)
 		for _, a := range c.openArgs() { // later ones find the gates closed
 			a.sender.Refuse(reason)
 			if a.age != nil {
 				a.age.stop()
 			}
 		}
+		c.stop(reason) // last: whoever waits for it finds that nothing can be sent any more
 		if c.cfg.Ended != nil {
 			c.cfg.Ended(c)
 		}

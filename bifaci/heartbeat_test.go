@@ -211,7 +211,9 @@ func TestHeartbeatIsIsolated(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(before), time.Second, "a run does not wait for it for ever")
 		close(release)
 		synctest.Wait()
-		assert.EqualValues(t, 1+256+1, w.lines.Load(), "the one it held, those that waited, and a note of the rest")
+		// The one it held, those that waited, and a note of the rest; a record may find room while another is being taken.
+		assert.GreaterOrEqual(t, w.lines.Load(), int64(1+256+1))
+		assert.Less(t, w.lines.Load(), int64(1000), "the rest was dropped")
 	})
 }
 

@@ -206,9 +206,6 @@ func (l *link) drain(fault *failure.Failure) {
 	if lost == nil {
 		lost = errConnectionClosed("the call was answered")
 	}
-	for _, c := range calls {
-		c.Lost(lost) // R-2.30 (g)
-	}
 	for _, w := range all {
 		switch {
 		case fault != nil:
@@ -219,6 +216,10 @@ func (l *link) drain(fault *failure.Failure) {
 			w.closeFeeds(func(string) bool { return true }) // R-2.30 (e)
 			w.gates.NoMoreGrants(errConnectionClosed("the credit that is needed was granted"))
 		}
+	}
+	// After the requests: a handler that its call's end wakes must not be quicker than what was decided for it.
+	for _, c := range calls {
+		c.Lost(lost) // R-2.30 (g)
 	}
 }
 
@@ -233,11 +234,11 @@ func (l *link) broken(err error) {
 	}
 	calls := l.openCalls()
 	l.mu.Unlock()
-	for _, c := range calls {
-		c.Lost(err)
-	}
 	for _, w := range all {
 		l.end(w, &outcome{failure: failure.From(err)}, err)
+	}
+	for _, c := range calls {
+		c.Lost(err)
 	}
 }
 

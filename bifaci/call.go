@@ -37,17 +37,18 @@ type CallConfig struct {
 // PeerCall is one request as its caller sees it: argument streams out, one response in, both at the same time. Safe for
 // concurrent use.
 type PeerCall struct {
-	cfg   CallConfig
-	cap   string
-	ctx   context.Context
-	stop  context.CancelCauseFunc
-	flow  stages.Flow
-	recv  stages.Receiver
-	gates credit.Router
-	resp  PeerResponse
-	over  atomic.Bool // the response has ended, or the call was given up
-	once  sync.Once   // of cfg.Ended
-	open  bool        // REQ is on its way; guarded by the lanes' lock
+	cfg       CallConfig
+	cap       string
+	ctx       context.Context
+	stop      context.CancelCauseFunc
+	flow      stages.Flow
+	recv      stages.Receiver
+	gates     credit.Router
+	resp      PeerResponse
+	over      atomic.Bool // the response has ended, or the call was given up
+	once      sync.Once   // of cfg.Ended
+	forgotten sync.Once   // of cfg.Ended
+	open      bool        // REQ is on its way; guarded by the lanes' lock
 
 	feeders sync.WaitGroup // goroutines that send arguments; see feeding
 
@@ -316,6 +317,13 @@ func (c *PeerCall) ended(reason error) {
 			}
 		}
 		c.stop(reason) // last: whoever waits for it finds that nothing can be sent any more
+		c.forget()
+	})
+}
+
+// forget takes the call out of its link's table, once: frames that still come for it are stragglers.
+func (c *PeerCall) forget() {
+	c.forgotten.Do(func() {
 		if c.cfg.Ended != nil {
 			c.cfg.Ended(c)
 		}
@@ -361,6 +369,7 @@ func (c *PeerCall) Abandon(cause error, reason failure.CancelReason) {
 	}
 	c.recv.Fail(cause)
 	c.gates.CloseAll(cause) // before CANCEL, so that nobody sends behind it who waits for credit now
+	c.forget()              // before CANCEL, so that what the callee sends in answer to it finds no call any more
 	if err := c.sendCancel(reason); err != nil {
 		c.cfg.Link.Lanes.Lost(frame.TypeCancel)
 	}

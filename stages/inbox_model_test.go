@@ -24,7 +24,6 @@ type naive struct {
 	items    []naiveItem
 	bytes    []byte // of the unfinished item
 	meta     []byte // of the unfinished item
-	begun    int    // chunk that the unfinished item began in
 }
 
 // naiveChunk is credited on arrival, or when its item is read.

@@ -119,12 +119,20 @@ func (r *runner) run(ctx context.Context, path, capName string) (err error) {
 		return err
 	}
 	fed := make(chan error, 1)
-	go func() { fed <- plan.feed(ctx, call, source) }() // ends with the input, or with the call; see below
+	go func() { // ends with the input, or with the call; see below
+		err := plan.feed(ctx, call, source)
+		if isFault(err) { // the cartridge must not wait for more
+			call.Abandon(err, failure.HostAbort(failure.Environment, "the input could not be sent"))
+		}
+		fed <- err
+	}()
 	err = r.print(ctx, call.Response())
 	if err != nil {
 		call.Cancel(failure.HostAbort(failure.Environment, "bifaci run ended"))
 	}
-	err = errors.Join(err, r.feedResult(fed, source))
+	if feedErr := r.feedResult(fed, source); err == nil {
+		err = feedErr
+	}
 	r.last = time.Now()
 	if died := p.Died(); err != nil && died != nil {
 		err = died
@@ -145,17 +153,20 @@ func (r *runner) feedResult(fed <-chan error, source io.Reader) error {
 	}
 	select {
 	case err := <-fed:
-		if err == nil || errors.Is(err, bifaci.ErrRequestEnded) || errors.Is(err, os.ErrClosed) {
+		if !isFault(err) {
 			return nil
-		}
-		var remote failure.Classified
-		if errors.As(err, &remote) {
-			return nil // the answer has reported it
 		}
 		return err
 	case <-time.After(time.Second):
 		return nil
 	}
+}
+
+// isFault reports whether the feeder failed by itself, rather than because the request or the run had ended, which the answer tells.
+func isFault(err error) bool {
+	var told failure.Classified
+	return err != nil && !errors.Is(err, bifaci.ErrRequestEnded) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) &&
+		!errors.As(err, &told)
 }
 
 // open opens the main input, when the cap has one.

@@ -79,7 +79,7 @@ func role(t *testing.T, words ...string) *exec.Cmd {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := command(t, self, words...)
-	cmd.Env = append(os.Environ(), roleVariable+"=1")
+	cmd.Env = append(os.Environ(), roleVariable+"=1", "GORACE=atexit_sleep_ms=0") // with the race detector a process takes a second to exit
 	return cmd
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -141,6 +142,7 @@ type cliRun struct {
 	stdin    *cliStdin
 	out, err io.Writer
 	maxChunk int
+	audited  atomic.Bool // a broken output contract was reported, R-6.35
 }
 
 func (r *cliRun) options() *options            { return &r.c.opts }
@@ -161,7 +163,7 @@ func (r *cliRun) perform(ctx context.Context, rt *route, h *handler, values []*c
 	src := &cliPackage{run: r, values: values}
 	req.input.src = src
 	sink := newCLISink(r.out, r.err)
-	req.out = OutputStream{sink: sink, ctx: req.ctx, keepalive: r.c.opts.keepalive}
+	req.out = OutputStream{sink: sink, ctx: req.ctx, keepalive: r.c.opts.keepalive, check: r.contract(rt)}
 	defer src.close()
 	defer sink.end()
 	err := req.join(callHandler(req.ctx, h, req))

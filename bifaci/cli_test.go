@@ -1,9 +1,11 @@
 package bifaci
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -289,6 +291,28 @@ func TestCLIRequest(t *testing.T) {
 		c.HandleFunc(`cap:in="media:";out="`+cliText+`";work`, says("the general one"))
 		got := cliRunOn(t, c, strings.NewReader("x"), "work")
 		assert.Equal(t, "the general one", got.stdout, got.stderr)
+	})
+	t.Run("R-2.16 R-6.35 the output's contract", func(t *testing.T) {
+		made := func(log *slog.Logger, strict bool) (*Cartridge, *[]error) {
+			def := cliCap("work").WithOutput(manifest.NewOutput(cliText, "a bounded run of bytes"))
+			c := cliMade(t, []manifest.Cap{def}, WithContractChecks(strict), WithLogger(log))
+			var errs []error
+			c.HandleFunc(cliCapURN("work"), func(ctx context.Context, r *Request) error {
+				errs = append(errs, r.Output().StartUnbounded(), r.Output().EmitItem(ctx, "item", nil))
+				return nil
+			})
+			return c, &errs
+		}
+		c, errs := made(slog.New(slog.DiscardHandler), true)
+		assert.Empty(t, cliRunOn(t, c, strings.NewReader("x"), "work").stdout)
+		assert.ErrorIs(t, (*errs)[0], ErrNotStreaming)
+		assert.ErrorIs(t, (*errs)[1], ErrStreamMode)
+		var log bytes.Buffer
+		c, errs = made(slog.New(slog.NewTextHandler(&log, nil)), false)
+		cliRunOn(t, c, strings.NewReader("x"), "work")
+		assert.NoError(t, (*errs)[0])
+		assert.ErrorIs(t, (*errs)[1], ErrStreamMode, "the stream is a scalar by now")
+		assert.Equal(t, 1, strings.Count(log.String(), "breaks its declared contract"), log.String())
 	})
 	t.Run("R-2.16 R-8.53 an author's policy rules", func(t *testing.T) {
 		c := cliMade(t, []manifest.Cap{cliCap("work")}, WithCLIPolicy(Policy{Name: "strict", OurServices: true}))

@@ -29,18 +29,21 @@ func (w *wireRequest) contract(rt *route) func(sequence, unbounded bool) error {
 	return w.checkContract
 }
 
-func (w *wireRequest) checkContract(sequence, unbounded bool) error {
-	out := w.route.def.Output
-	var err error
+// breach is what is wrong with a start of the route's output, nil if nothing is.
+func (rt *route) breach(sequence, unbounded bool) error {
+	out := rt.def.Output
 	switch {
 	case sequence != out.IsSequence:
-		err = fmt.Errorf("%w: the output of %s is declared with is_sequence %t", ErrStreamMode, w.route.pattern, out.IsSequence)
+		return fmt.Errorf("%w: the output of %s is declared with is_sequence %t", ErrStreamMode, rt.pattern, out.IsSequence)
 	case unbounded && !out.IsStreaming:
-		err = fmt.Errorf("%w: %s", ErrNotStreaming, w.route.pattern)
-	default:
-		return nil
+		return fmt.Errorf("%w: %s", ErrNotStreaming, rt.pattern)
 	}
-	if w.link.c.opts.contractChecks {
+	return nil
+}
+
+func (w *wireRequest) checkContract(sequence, unbounded bool) error {
+	err := w.route.breach(sequence, unbounded)
+	if err == nil || w.link.c.opts.contractChecks {
 		return err
 	}
 	l := w.link
@@ -49,7 +52,28 @@ func (w *wireRequest) checkContract(sequence, unbounded bool) error {
 	l.audited[w.route.pattern] = true
 	l.mu.Unlock()
 	if !known {
-		l.c.opts.log.Warn("an output breaks its declared contract", "cap", w.route.pattern, "error", err)
+		l.c.logBreach(w.route, err)
 	}
 	return nil
+}
+
+// contract is the same check on the command line.
+func (r *cliRun) contract(rt *route) func(sequence, unbounded bool) error {
+	if rt.def.Output == nil {
+		return nil
+	}
+	return func(sequence, unbounded bool) error {
+		err := rt.breach(sequence, unbounded)
+		if err == nil || r.c.opts.contractChecks {
+			return err
+		}
+		if !r.audited.Swap(true) {
+			r.c.logBreach(rt, err)
+		}
+		return nil
+	}
+}
+
+func (c *Cartridge) logBreach(rt *route, err error) {
+	c.opts.log.Warn("an output breaks its declared contract", "cap", rt.pattern, "error", err)
 }

@@ -258,7 +258,9 @@ func TestInboxR6_22_R6_41_PiecesAreForwardedLikeItems(t *testing.T) {
 		want := &naive{window: 1 << 20, sequence: sequence}
 		for i, b := range payloads {
 			meta := encoded(t, map[string]int{"n": i})
-			require.Nil(t, p.Chunk(withMeta(chunkFrame("s", i, b), meta), nil))
+			block := l.blockOf(append(append([]byte{}, b...), meta...))
+			f := withMeta(chunkFrame("s", i, block.Buf[:len(b)]), block.Buf[len(b):])
+			require.Nil(t, p.Chunk(f, block))
 			want.take(b, meta)
 		}
 		require.Nil(t, p.StreamEnd(streamEndFrame("s", len(payloads))))
@@ -310,6 +312,7 @@ func TestInboxR6_22_R6_41_PiecesAreForwardedLikeItems(t *testing.T) {
 			if w.meta != nil {
 				meta = encoded(t, w.meta)
 			}
+			require.True(t, meta == nil || len(got.bytes) == 0, "meta on a later fragment")
 			got.take(w.payload, meta)
 		}
 		if !sequence { // chunk borders mean nothing there, and meta belongs to nothing

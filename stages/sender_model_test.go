@@ -254,8 +254,8 @@ func TestSenderCoalesces(t *testing.T) {
 		type named []byte
 		l := newTestLink(withCredit(10)).run()
 		s := l.sender(nil)
-		require.NoError(t, s.EmitValue(t.Context(), []byte("a")))
-		require.NoError(t, s.EmitValue(t.Context(), named("b")))
+		require.NoError(t, s.EmitValue(t.Context(), named("a")))
+		require.NoError(t, s.EmitValue(t.Context(), []byte("b")))
 		require.NoError(t, s.Flush(t.Context()))
 		require.Equal(t, []string{"ab"}, texts(t, l.finish(t)))
 	})

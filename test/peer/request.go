@@ -294,24 +294,58 @@ func (s *Stream) Content(content []byte) {
 // Payload sends one CHUNK. It waits for credit, or for the end of the answer, after which nothing is sent any more.
 func (s *Stream) Payload(payload []byte) {
 	s.r.l.t.Helper()
-	over := false
-	s.r.await(fmt.Sprintf("credit for chunk %d of stream %s", s.sent, s.id), func() bool {
-		over = s.r.terminal != nil
-		return over || s.credit > 0
-	})
-	if !over {
+	if s.awaitCredit() {
 		s.Force(payload)
 	}
+}
+
+// awaitCredit reports whether there is credit; otherwise the answer has ended.
+func (s *Stream) awaitCredit() (ok bool) {
+	s.r.l.t.Helper()
+	s.r.await(fmt.Sprintf("credit for chunk %d of stream %s", s.sent, s.id), func() bool {
+		ok = s.r.terminal == nil && s.credit > 0
+		return ok || s.r.terminal != nil
+	})
+	return ok
 }
 
 // Force sends one CHUNK without looking at the credit.
 func (s *Stream) Force(payload []byte) {
 	s.r.l.t.Helper()
+	s.force(ChunkFrame(s.id, s.sent, payload))
+}
+
+func (s *Stream) force(chunk Frame) {
+	s.r.l.t.Helper()
 	s.r.l.mu.Lock()
 	s.credit -= min(1, s.credit)
 	s.r.l.mu.Unlock()
-	s.r.Send(ChunkFrame(s.id, s.sent, payload))
+	s.r.Send(chunk)
 	s.sent++
+}
+
+// Wire sends one CHUNK whose bytes were changed by edit, without looking at the credit.
+func (s *Stream) Wire(edit func(wire []byte), payload []byte) {
+	s.r.l.t.Helper()
+	s.r.l.mu.Lock()
+	s.credit -= min(1, s.credit)
+	s.r.l.mu.Unlock()
+	wire := s.r.addressed(ChunkFrame(s.id, s.sent, payload)).Encode()
+	edit(wire)
+	s.r.l.SendWire(wire)
+	s.sent++
+}
+
+// Repeat sends the same payload n times, hashed once. It waits for credit, or for the end of the answer.
+func (s *Stream) Repeat(payload []byte, n int) {
+	s.r.l.t.Helper()
+	chunk := ChunkFrame(s.id, 0, payload)
+	for range n {
+		if !s.awaitCredit() {
+			return
+		}
+		s.force(chunk.With(KeyChunkIndex, s.sent))
+	}
 }
 
 // End ends the stream; it says how many chunks there were unless the stream is unbounded.
@@ -336,3 +370,6 @@ func (s *Stream) Granted() uint64 {
 	defer s.r.l.mu.Unlock()
 	return s.granted
 }
+
+// Sent is how many CHUNKs were sent.
+func (s *Stream) Sent() uint64 { return s.sent }

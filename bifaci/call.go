@@ -270,28 +270,27 @@ func (c *PeerCall) end(f *frame.Frame) {
 	case !status.Success():
 		c.conclude(failure.Newf(failure.EndWithoutSuccess, failure.Internal, "the answer's END has exit_code %d", status.ExitCode))
 	default:
+		if c.over.Swap(true) { // before the end can be read: who has read it and closes sends no CANCEL
+			return
+		}
 		c.resp.setStatus(status)
 		if f.Has.Has(frame.KeyPayload) && len(f.Payload) > 0 {
 			c.recv.Tail(f.Payload)
 		}
 		if fault := c.recv.End(); fault != nil {
-			c.violated(fault)
+			c.abandon(fault, violation(fault))
 			return
 		}
-		c.conclude(nil)
+		c.ended(ErrRequestEnded)
 	}
 }
 
-// conclude ends the call in order: what was received is still read, then err, or the clean end.
+// conclude ends the call in order with a failure of the callee's: what was received is still read, then err.
 func (c *PeerCall) conclude(err error) {
 	if c.over.Swap(true) {
 		return // it was given up meanwhile
 	}
-	if err != nil {
-		c.recv.Close(err)
-	} else {
-		err = ErrRequestEnded
-	}
+	c.recv.Close(err)
 	c.ended(err)
 }
 
@@ -358,15 +357,23 @@ func (c *PeerCall) join() {
 
 // violated fails the call because its answer breaks the protocol: an error to the caller, a CANCEL to the callee.
 func (c *PeerCall) violated(fault *failure.Failure) {
-	c.Abandon(fault, failure.HostAbort(failure.Internal, fault.Error()))
+	c.Abandon(fault, violation(fault))
+}
+
+// violation is the reason with which a call is cancelled whose answer breaks the protocol.
+func violation(fault *failure.Failure) failure.CancelReason {
+	return failure.HostAbort(failure.Internal, fault.Error())
 }
 
 // Abandon gives the call up, at once: its reads and writes fail with cause and the callee is sent a CANCEL for the reason,
 // unless the answer has ended. It never waits for the callee.
 func (c *PeerCall) Abandon(cause error, reason failure.CancelReason) {
-	if c.over.Swap(true) {
-		return
+	if !c.over.Swap(true) {
+		c.abandon(cause, reason)
 	}
+}
+
+func (c *PeerCall) abandon(cause error, reason failure.CancelReason) {
 	c.recv.Fail(cause)
 	c.gates.CloseAll(cause) // before CANCEL, so that nobody sends behind it who waits for credit now
 	c.forget()              // before CANCEL, so that what the callee sends in answer to it finds no call any more

@@ -324,6 +324,7 @@ func TestPeerCallCredit(t *testing.T) {
 		for range 8 {
 			s.Chunk("x")
 		}
+		synctest.Wait() // all are there: a read that has to wait grants what it owes
 		read <- 3
 		synctest.Wait()
 		require.Zero(t, s.Credit(), "less than half of the window")

@@ -201,6 +201,29 @@ func TestHandlerLeavesCallsBehind(t *testing.T) {
 		require.Error(t, <-result)
 		require.Error(t, <-result)
 	})
+	virtual(t, "R-7.41 nor can it while the request waits for credit for its last bytes", func(t *testing.T) {
+		result := make(chan error, 1)
+		returned := make(chan struct{})
+		h := worker(t, 1, func(ctx context.Context, r *bifaci.Request) error {
+			go func() { // outlives the handler on purpose
+				<-returned
+				_, err := r.Peer().Call(context.Background(), peerCap)
+				result <- err
+			}()
+			if _, err := r.Output().Write(make([]byte, 4096)); err != nil {
+				return err
+			}
+			_, err := r.Output().Write([]byte("the tail"))
+			return err
+		})
+		req := h.Request(workCap)
+		wantStill(t, req)
+		close(returned)
+		require.Error(t, <-result)
+		req.Grant(1)
+		req.WantItems(string(make([]byte, 4096)), "the tail")
+		req.WantEnd()
+	})
 	virtual(t, "R-7.41 a feeder of CallBytes ends before the request's terminal", func(t *testing.T) {
 		h := worker(t, 1, func(ctx context.Context, r *bifaci.Request) error {
 			_, err := bifaci.CallBytes(ctx, r.Peer(), peerCap, bifaci.BytesArg{MediaURN: textMedia, Value: make([]byte, 1<<20)})

@@ -24,7 +24,7 @@ func TestExitStatuses(t *testing.T) {
 		{name: "a command that fails", args: []string{"fail"}, input: "BROKEN|resource|no room", status: 1, said: "BROKEN: no room"},
 		{name: "a command that panics", args: []string{"panic"}, status: 1, said: "panic: as asked"},
 		{name: "an unknown command", args: []string{"nonsense"}, status: 2, said: "nonsense"},
-		{name: "a missing argument", args: []string{"fail"}, status: 2, said: "missing required argument"},
+		{name: "a missing argument", args: []string{"fail", "surplus"}, status: 2, said: "missing required argument"},
 	} {
 		t.Run("R-2.36 "+c.name, func(t *testing.T) {
 			var said strings.Builder

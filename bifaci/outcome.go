@@ -175,7 +175,7 @@ func (w *wireRequest) success(f *frame.Frame) bool {
 	}
 	w.outcome = new(outcome)
 	w.ended.Store(true)
-	f.EOF, f.Meta = true, frame.EndMeta(w.progress, w.message)
+	f.EOF, f.Meta = true, frame.EndMeta(w.progress, cutText(w.message, int(w.link.stages.Limits.MaxFrame), 0))
 	f.Has = f.Has.With(frame.KeyEOF).With(frame.KeyMeta)
 	return true
 }
@@ -202,20 +202,30 @@ func (w *wireRequest) fail(result error) {
 	}
 }
 
-// fitting cuts a message that would make its frame exceed maxFrame, on a character border and with a mark.
+// fitting cuts a message that would make its frame exceed maxFrame.
 func fitting(f *failure.Failure, maxFrame int) *failure.Failure {
-	const mark = " … (cut)"
-	room := min(maxFrame, frame.MaxBody) - 256 - len(f.Code) - len(f.ArgURN)
-	if len(f.Message) <= room {
+	message := cutText(f.Message, maxFrame, len(f.Code)+len(f.ArgURN))
+	if len(message) == len(f.Message) {
 		return f
 	}
 	g := *f
-	n := max(0, min(room-len(mark), len(f.Message)))
-	for n > 0 && f.Message[n]&0xc0 == 0x80 {
+	g.Message = message
+	return &g
+}
+
+// cutText cuts a text that would make its frame exceed maxFrame beside others of the given length, on a character border
+// and with a mark: a terminal must never fail for its words.
+func cutText(text string, maxFrame, others int) string {
+	const mark = " … (cut)"
+	room := min(maxFrame, frame.MaxBody) - 256 - others
+	if len(text) <= room {
+		return text
+	}
+	n := max(0, min(room-len(mark), len(text)))
+	for n > 0 && text[n]&0xc0 == 0x80 {
 		n--
 	}
-	g.Message = f.Message[:n] + mark
-	return &g
+	return text[:n] + mark
 }
 
 var _ stages.Terminal = (*wireRequest)(nil).success

@@ -11,6 +11,21 @@ import (
 	"testing"
 )
 
+// Build builds a package into dir, without the race detector, and returns the program's path.
+func Build(dir, pkg string) (string, error) { return build(dir, path.Base(pkg), "build", pkg) }
+
+func build(dir, name, verb, pkg string, more ...string) (string, error) {
+	file := filepath.Join(dir, name)
+	if runtime.GOOS == "windows" {
+		file += ".exe"
+	}
+	args := append(append([]string{verb, "-race=false", "-o", file}, more...), pkg)
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go %v: %w\n%s", args, err, out)
+	}
+	return file, nil
+}
+
 // Programs builds programs of this module, without the race detector, each when it is first asked for. The zero value is ready.
 // Safe for concurrent use.
 type Programs struct {
@@ -45,13 +60,9 @@ func (ps *Programs) build(t testing.TB, name, verb, pkg string, more ...string) 
 		}
 		ps.dir, ps.paths = dir, map[string]string{}
 	}
-	file := filepath.Join(ps.dir, name)
-	if runtime.GOOS == "windows" {
-		file += ".exe"
-	}
-	args := append(append([]string{verb, "-race=false", "-o", file}, more...), pkg)
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("peer: go %v: %v\n%s", args, err, out)
+	file, err := build(ps.dir, name, verb, pkg, more...)
+	if err != nil {
+		t.Fatalf("peer: %v", err)
 	}
 	ps.paths[name] = file
 	return file

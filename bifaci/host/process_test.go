@@ -30,7 +30,8 @@ func start(t *testing.T, mode string, opts ...host.Option) (*host.Process, error
 // mustStart is start for a child that comes to life; it is shut down at the end of the test if the test has not done so.
 func mustStart(t *testing.T, mode string, opts ...host.Option) *host.Process {
 	t.Helper()
-	p, err := start(t, mode, opts...)
+	grace := host.WithShutdownGrace(time.Minute) // the machine may be busy, and the race detector slow
+	p, err := start(t, mode, append([]host.Option{grace}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -83,6 +83,9 @@ func newCartridge(m *manifest.Manifest, json []byte, opts []Option) (*Cartridge,
 	for _, o := range opts {
 		o(&c.opts)
 	}
+	if c.opts.wrong != nil {
+		return nil, c.opts.wrong
+	}
 	c.opts.log, c.backlog = queued(c.opts.log)
 	limits := c.opts.limits
 	c.limits.Store(&limits)

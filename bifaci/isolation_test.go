@@ -281,6 +281,31 @@ func TestStageContract(t *testing.T) {
 	})
 }
 
+func TestNoProgressPromise(t *testing.T) {
+	virtual(t, "R-4.13 R-4.6 a handler that gives its keepalive no turn is silent, and the link is as alive as ever", func(t *testing.T) {
+		h := stagesUnderTest(t, nil, served{"busy", func(ctx context.Context, r *bifaci.Request) error {
+			_, err := bifaci.RunWithKeepalive(ctx, r.Output(), 0.1, "busy", func(context.Context) (struct{}, error) {
+				time.Sleep(16 * time.Second)
+				return struct{}{}, nil
+			})
+			<-ctx.Done() // and then works on without telling anybody
+			return err
+		}})
+		req := h.Request(capNamed("busy")).End()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, "log log log", types(req), "while the handler has them sent")
+		for range 30 {
+			time.Sleep(time.Minute)
+			h.Probe()
+		}
+		assert.Equal(t, "log log log", types(req), "the runtime makes up no progress of its own")
+		wantStill(t, req)
+		req.Cancel(failure.CancelReason{Code: failure.Aborted, Class: failure.Environment, Message: "no activity for 30 minutes"})
+		req.WantErr(failure.Aborted, failure.Environment)
+		wantAlive(t, h)
+	})
+}
+
 // wantEcho is a part of wantAlive, for a host that grants by hand.
 func wantEcho(t *testing.T, h *cartridgetest.Host) {
 	t.Helper()

@@ -2,9 +2,11 @@ package bifaci
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/pipe-cartridge/pipe/bifaci/feed"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 )
 
@@ -27,6 +29,8 @@ type options struct {
 	contractChecks bool
 	keepalive      time.Duration
 	cliPolicy      *Policy
+	feeds          []feed.Option // backends
+	wrong          error         // of an option that cannot be taken; New returns it
 }
 
 func defaultOptions() options {
@@ -77,6 +81,19 @@ func WithKeepaliveInterval(d time.Duration) Option { return func(o *options) { o
 
 // WithCLIPolicy sets the network policy of command-line mode. Without it everything is allowed there.
 func WithCLIPolicy(p Policy) Option { return func(o *options) { o.cliPolicy = &p } }
+
+// WithFeedBackend opens the live feeds of a family ([feed.Synthetic], [feed.Microphone] or [feed.Webcam]) by b, instead of the
+// built-in backend or where this build has none: a device of the author's own, or a capture that a test plays by hand. [New]
+// fails for any other family.
+func WithFeedBackend(family string, b feed.Backend) Option {
+	return func(o *options) {
+		if _, ok := feed.Reference(family); !ok || b == nil {
+			o.wrong = fmt.Errorf("bifaci: WithFeedBackend(%q, %T): want %s, %s or %s and a backend", family, b, feed.Synthetic, feed.Microphone,
+				feed.Webcam)
+		}
+		o.feeds = append(o.feeds, feed.WithBackend(family, b))
+	}
+}
 
 // withoutCancel keeps ctx's values and drops its end, which the link watches once for all requests.
 func withoutCancel(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

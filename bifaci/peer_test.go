@@ -301,6 +301,57 @@ func TestManyPeerCalls(t *testing.T) {
 	})
 }
 
+func TestCallBack(t *testing.T) {
+	const n = 200 // chunks each way, through a window of 4
+	text := func(i int) string { return fmt.Sprintf("%03d ", i) }
+	var want string
+	for i := range n {
+		want += text(i)
+	}
+	virtual(t, "R-7.50 R-7.2 a call of a cap of the same process streams both ways", func(t *testing.T) {
+		c := cartridgeOf(t, nil, nil, served{"echo", echoes}, served{"caller", func(ctx context.Context, r *bifaci.Request) error {
+			call, err := r.Peer().Call(ctx, capNamed("echo"))
+			if err != nil {
+				return err
+			}
+			r.Go(func(ctx context.Context) error {
+				arg := call.Arg("media:")
+				for i := range n {
+					if _, err := arg.WriteContext(ctx, []byte(text(i))); err != nil {
+						return err
+					}
+					if err := arg.Flush(ctx); err != nil {
+						return err
+					}
+				}
+				return call.Finish(ctx)
+			})
+			got, err := call.Response().CollectBytes(ctx)
+			if err != nil {
+				return err
+			}
+			return r.Output().EmitItem(ctx, got, nil)
+		}})
+		h := cartridgetest.Start(t, c, cartridgetest.WithWindow(4))
+		outer := h.Request(capNamed("caller")).End()
+		call := h.WantPeerCall(capNamed("echo"))
+		inner := h.Request(capNamed("echo")) // the host's leg to the handler has an id of its own
+		require.NotEqual(t, call.ID(), inner.ID())
+		for i := range n {
+			call.WantItems(text(i))
+			inner.Chunk(text(i))
+			inner.WantItems(text(i))
+			call.Chunk(text(i))
+		}
+		call.WantBody()
+		inner.End()
+		inner.WantEnd()
+		call.End()
+		outer.WantItems(want).WantEnd()
+		h.WantIdle()
+	})
+}
+
 func TestNoPeer(t *testing.T) {
 	t.Run("R-7.60 where there is no host a call is refused and has no effect", func(t *testing.T) {
 		_, err := bifaci.NoPeer.Call(t.Context(), peerCap)

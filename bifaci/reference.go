@@ -3,7 +3,6 @@ package bifaci
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"sync"
 
@@ -21,19 +20,20 @@ const maxReference = 1 << 20
 // references are the input streams of a request that stand for something else: paths of files, and selectors of live feeds.
 // They are resolved when the handler asks for the stream, on its goroutine; what they have open ends with the request.
 type references struct {
-	turn chan struct{} // capacity 1: one goroutine resolves at a time; made by the first reference
+	turn chan struct{}      // capacity 1: one goroutine resolves at a time; made by the first reference
+	all  map[int]*reference // by place among the request's streams; guarded by turn
 
-	mu       sync.Mutex
-	resolved map[int]*InputStream // by place among the request's streams
-	open     []itemSource
-	feeds    []*feed.Feed
-	taps     map[string]*tap // by stream id of the reference
+	mu    sync.Mutex
+	open  []itemSource
+	feeds []*feed.Feed
+	taps  map[string]*tap // by stream id of the reference
 }
 
-// tap ends a live feed as CLOSE_STREAM does, also one that is not open yet.
-type tap struct {
-	ctx   context.Context
-	close context.CancelFunc
+// reference is one of them. Whoever gives up while it is being resolved leaves it to the next who asks.
+type reference struct {
+	wire   *InputStream // the value, as it comes
+	value  []byte       // what was read of it
+	stream *InputStream // what it stands for, when that is known
 }
 
 // tapOf gives the tap of a reference stream.
@@ -45,8 +45,7 @@ func (r *references) tapOf(stream string) *tap {
 	}
 	t := r.taps[stream]
 	if t == nil {
-		t = new(tap)
-		t.ctx, t.close = context.WithCancel(context.Background())
+		t = newTap()
 		r.taps[stream] = t
 	}
 	return t
@@ -68,7 +67,7 @@ func (r *references) end() {
 		<-f.Done()
 	}
 	for _, t := range taps {
-		t.close()
+		t.shut()
 	}
 }
 
@@ -108,23 +107,30 @@ func (w *wireRequest) resolve(ctx context.Context, n int, in *stages.Inbox) (*In
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	refs.mu.Lock()
-	s := refs.resolved[n]
-	refs.mu.Unlock()
-	if s != nil {
-		return s, nil
+	ref := refs.all[n]
+	if ref == nil {
+		wire, err := newWireStream(in)
+		if err != nil {
+			return nil, err
+		}
+		ref = &reference{wire: wire}
+		refs.all[n] = ref
 	}
+	if ref.stream != nil {
+		return ref.stream, nil
+	}
+	var s *InputStream
 	var err error
 	if live {
-		s, err = w.openFeed(ctx, in, media)
+		s, err = w.openFeed(ctx, ref, in.ID(), media)
 	} else {
-		s, err = w.openPaths(ctx, in, media)
+		s, err = w.openPaths(ctx, ref, media)
 	}
 	if err != nil {
 		return nil, err
 	}
+	ref.stream, ref.value = s, nil
 	refs.mu.Lock()
-	refs.resolved[n] = s
 	refs.open = append(refs.open, s.src)
 	refs.mu.Unlock()
 	return s, nil
@@ -135,39 +141,34 @@ func (w *wireRequest) refs() *references {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.references == nil {
-		w.references = &references{turn: make(chan struct{}, 1), resolved: make(map[int]*InputStream)}
+		w.references = &references{turn: make(chan struct{}, 1), all: make(map[int]*reference)}
 	}
 	return w.references
 }
 
 // readReference reads the whole value of a reference.
-func (w *wireRequest) readReference(ctx context.Context, in *stages.Inbox) ([]byte, error) {
-	s, err := newWireStream(in)
-	if err != nil {
-		return nil, err
-	}
-	var value []byte
-	for it, err := range s.Items(ctx) {
+func (w *wireRequest) readReference(ctx context.Context, ref *reference) ([]byte, error) {
+	for it, err := range ref.wire.Items(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		value = append(value, it.Bytes...)
+		ref.value = append(ref.value, it.Bytes...)
 		it.Release()
-		if len(value) > maxReference {
-			fault := protocolError("the value of the reference %s exceeds %d bytes", in.MediaURN(), maxReference)
+		if len(ref.value) > maxReference {
+			fault := protocolError("the value of the reference %s exceeds %d bytes", ref.wire.MediaURN(), maxReference)
 			w.link.poison(w, fault)
 			return nil, fault
 		}
 	}
-	return value, nil
+	return ref.value, nil
 }
 
-// argument is the cap's argument that a reference is the value of.
-func (w *wireRequest) argument(media urn.Media) (manifest.Arg, bool) {
-	if w.route.def == nil {
+// argumentFor is the cap's argument that a reference is the value of.
+func argumentFor(def *manifest.Cap, media urn.Media) (manifest.Arg, bool) {
+	if def == nil {
 		return manifest.Arg{}, false
 	}
-	for _, a := range w.route.def.Args {
+	for _, a := range def.Args {
 		if m, err := urn.ParseMedia(a.MediaURN); err == nil && m.Equivalent(media) {
 			return a, true
 		}
@@ -177,13 +178,13 @@ func (w *wireRequest) argument(media urn.Media) (manifest.Arg, bool) {
 
 // openPaths resolves a file-path reference: the content of one file, or of several as the items of a sequence. Files are
 // opened when they are read.
-func (w *wireRequest) openPaths(ctx context.Context, in *stages.Inbox, media urn.Media) (*InputStream, error) {
-	arg, ok := w.argument(media)
+func (w *wireRequest) openPaths(ctx context.Context, ref *reference, media urn.Media) (*InputStream, error) {
+	arg, ok := argumentFor(w.route.def, media)
 	content, hasContent := arg.ContentURN()
 	if !ok || !hasContent {
-		return newWireStream(in)
+		return ref.wire, nil
 	}
-	value, err := w.readReference(ctx, in)
+	value, err := w.readReference(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -196,126 +197,9 @@ func (w *wireRequest) openPaths(ctx context.Context, in *stages.Inbox, media urn
 		err = errors.New("several files where the argument takes one")
 	}
 	if err != nil {
-		return nil, failure.Newf(failure.FilePath, failure.Input, "%w", err).ForArgument(in.MediaURN())
+		return nil, failure.Newf(failure.FilePath, failure.Input, "%w", err).ForArgument(ref.wire.MediaURN())
 	}
-	src := &fileSource{paths: files, argURN: in.MediaURN(), whole: arg.IsSequence, chunk: int(min(w.link.stages.Limits.MaxChunk, frame.MaxBody)),
+	src := &fileSource{paths: files, argURN: ref.wire.MediaURN(), whole: arg.IsSequence, chunk: int(min(w.link.stages.Limits.MaxChunk, frame.MaxBody)),
 		limit: w.link.c.opts.maxItemSize}
 	return &InputStream{media: content, sequence: arg.IsSequence, src: src}, nil
-}
-
-// openFeed resolves a live reference: an unbounded sequence of what is captured, once its selector is complete.
-func (w *wireRequest) openFeed(ctx context.Context, in *stages.Inbox, media urn.Media) (*InputStream, error) {
-	ref := in.MediaURN()
-	value, err := w.readReference(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	if err := feed.Available(ref); err != nil {
-		return nil, err
-	}
-	label, err := w.feedLabel(ref, media)
-	if err != nil {
-		return nil, err
-	}
-	selector, err := feed.ParseSelector(value)
-	if err != nil {
-		return nil, err
-	}
-	refs := w.refs()
-	f, err := feed.Open(w.ctx, ref, selector, feed.WithOverruns(&w.link.overruns), feed.WithTap(refs.tapOf(in.ID()).ctx))
-	if err != nil {
-		return nil, err
-	}
-	refs.mu.Lock()
-	refs.feeds = append(refs.feeds, f)
-	refs.mu.Unlock()
-	return &InputStream{media: label, meta: f.Meta(), sequence: true, unbounded: true, src: feedSource{f, w}}, nil
-}
-
-// feedLabel finds the argument that a live reference is for, and the label of what it delivers.
-func (w *wireRequest) feedLabel(ref string, media urn.Media) (string, error) {
-	mismatch := func(format string, args ...any) error {
-		return failure.Newf(failure.FeedMismatch, failure.Internal, format, args...).ForArgument(ref)
-	}
-	arg, ok := w.argument(media)
-	label := arg.StreamURN()
-	switch {
-	case ok && !arg.HasStdin():
-		return "", mismatch("the argument %s has no stdin source, so nothing says what the feed delivers", arg.MediaURN)
-	case !ok:
-		content, _ := feed.ContentURN(ref)
-		have, err := urn.ParseMedia(content)
-		if err != nil || w.route.def == nil {
-			return "", mismatch("the live reference %s fits no argument", ref)
-		}
-		var isMain bool
-		if arg, isMain = w.route.def.MainInput(); !isMain {
-			return "", mismatch("the live reference %s fits no argument", ref)
-		}
-		want, err := urn.ParseMedia(arg.MediaURN)
-		if err != nil || !have.ConformsTo(want) {
-			return "", mismatch("the live reference %s delivers %s, which is no %s", ref, content, arg.MediaURN)
-		}
-		label = content
-	}
-	if !arg.IsSequence {
-		return "", mismatch("the argument %s is no sequence, and a feed delivers items", arg.MediaURN)
-	}
-	return label, nil
-}
-
-// feedSource reads a live feed.
-type feedSource struct {
-	f *feed.Feed
-	w *wireRequest
-}
-
-func (s feedSource) next(ctx context.Context) (Item, error) {
-	s.w.flushGrants()
-	it, err := s.f.Next(ctx)
-	if err != nil {
-		return Item{}, err
-	}
-	return Item{Bytes: it.Data, Meta: it.Meta}, nil
-}
-
-func (s feedSource) piece(ctx context.Context) (stages.Piece, error) {
-	it, err := s.next(ctx)
-	if err != nil {
-		return stages.Piece{}, err
-	}
-	meta, err := frame.AppendMeta(nil, it.Meta)
-	if err != nil {
-		return stages.Piece{}, err
-	}
-	return stages.NewPiece(append(frame.AppendBytesHead(nil, len(it.Bytes)), it.Bytes...), true).WithMeta(meta), nil
-}
-
-func (s feedSource) discard() { s.f.Cancel(io.EOF) }
-
-// closeStream takes a CLOSE_STREAM: it ends the live feed of the named reference, or of all, whose STREAM_END was routed before
-// . Nothing else is touched.
-func (l *link) closeStream(f *frame.Frame) {
-	w := l.find(f)
-	if w == nil || w.stopped.Load() {
-		return
-	}
-	named, hasName := "", f.Has.Has(frame.KeyStreamID)
-	if hasName {
-		named = string(f.StreamID)
-	}
-	if w.closeFeeds(func(id string) bool { return !hasName || id == named }) == 0 {
-		l.c.opts.log.Info("close_stream finds no open feed", "rid", f.ID.String())
-	}
-}
-
-// closeFeeds ends the live feeds of the references that match, and counts them.
-func (w *wireRequest) closeFeeds(match func(id string) bool) (closed int) {
-	for _, ref := range w.recv.Ended() {
-		if _, live, _ := isReference(ref.MediaURN()); live && match(ref.ID()) {
-			w.refs().tapOf(ref.ID()).close()
-			closed++
-		}
-	}
-	return closed
 }

@@ -29,8 +29,16 @@ type Capture struct {
 type Option func(*options)
 
 type options struct {
-	total *stats.Overruns
-	tap   context.Context
+	total    *stats.Overruns
+	tap      context.Context
+	backends map[string]Backend // by family; instead of the built-in ones
+}
+
+func newOptions(opts []Option) (o options) {
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
 }
 
 // WithOverruns gives the total in which lost items are counted too. The default counts for the feed only.
@@ -42,4 +50,15 @@ func WithOverruns(total *stats.Overruns) Option {
 // it open and then captures nothing. The default is none.
 func WithTap(tap context.Context) Option {
 	return func(o *options) { o.tap = tap }
+}
+
+// WithBackend makes [Open] open the feeds of a family ([Synthetic], [Microphone], [Webcam]) by b, instead of the built-in backend
+// or where this build has none. What the family delivers stays as it is. A name of no family has no effect.
+func WithBackend(familyName string, b Backend) Option {
+	return func(o *options) {
+		if o.backends == nil {
+			o.backends = make(map[string]Backend)
+		}
+		o.backends[familyName] = b
+	}
 }

@@ -14,7 +14,7 @@
 //     too slow. [ParseSelector] is strict.
 //   - [Feed] is an open feed: [Feed.Next] reads, [Feed.Close] taps it off, [Feed.Cancel] throws it away.
 //   - [Backend] is a kind of device. [Open] knows the built-in ones, the synthetic feed and a microphone through the
-//     program arecord; [New] opens any other.
+//     program arecord, and takes others by [WithBackend]; [New] opens any.
 //
 // # What may wait
 //

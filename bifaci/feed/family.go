@@ -8,8 +8,16 @@ import (
 	"github.com/pipe-cartridge/pipe/bifaci/urn"
 )
 
+// The names of the families, which are also how a command line speaks of them.
+const (
+	Synthetic  = "synthetic"
+	Microphone = "microphone"
+	Webcam     = "webcam"
+)
+
 // family is a kind of live feed.
 type family struct {
+	name    string
 	pattern urn.Media // accepts the references
 	content string    // what the feed delivers
 	backend Backend   // nil where this build has none
@@ -18,9 +26,9 @@ type family struct {
 // families is the closed set of. It never changes.
 var families = sync.OnceValue(func() []family {
 	return []family{
-		{reference("media:live;synthetic"), "media:feed-frames", synthetic{}},
-		{reference("media:audio;live;microphone"), "media:audio-frames;pcm", microphone{}},
-		{reference("media:image;live;webcam"), "media:image;video-frame", nil},
+		{Synthetic, reference("media:live;synthetic"), "media:feed-frames", synthetic{}},
+		{Microphone, reference("media:audio;live;microphone"), "media:audio-frames;pcm", microphone{}},
+		{Webcam, reference("media:image;live;webcam"), "media:image;video-frame", nil},
 	}
 })
 
@@ -53,19 +61,33 @@ func ContentURN(refURN string) (contentURN string, ok bool) {
 	return f.content, ok
 }
 
-// Available returns nil if this build can open feeds for the reference, and else the failure of: FEED_UNAVAILABLE,
-// class environment, naming the reference. Whether a device is there is only known when it is opened.
-func Available(refURN string) error {
-	_, err := backendFor(refURN)
+// Reference gives the plain reference of a family, such as media:audio;live;microphone of [Microphone]. False means that there
+// is no such family.
+func Reference(familyName string) (refURN string, ok bool) {
+	for _, f := range families() {
+		if f.name == familyName {
+			return f.pattern.String(), true
+		}
+	}
+	return "", false
+}
+
+// Available returns nil if feeds can be opened for the reference, by this build or by [WithBackend], and else the failure of
+// FEED_UNAVAILABLE, class environment, naming the reference. Whether a device is there is only known when it is opened.
+func Available(refURN string, opts ...Option) error {
+	_, err := backendFor(refURN, newOptions(opts))
 	return err
 }
 
-func backendFor(refURN string) (Backend, error) {
+func backendFor(refURN string, o options) (Backend, error) {
 	f, known := familyOf(refURN)
+	own := o.backends[f.name]
 	var why string
 	switch {
 	case !known:
 		why = "no family of live feeds accepts it"
+	case own != nil:
+		return own, nil
 	case f.backend == nil:
 		why = "this build has no backend for " + f.pattern.String()
 	default:
@@ -74,11 +96,11 @@ func backendFor(refURN string) (Backend, error) {
 	return nil, unavailable("live feed %s: %s", refURN, why).ForArgument(refURN)
 }
 
-// Open opens the feed that a reference and its selector stand for. See [New], which it is for the built-in backends;
+// Open opens the feed that a reference and its selector stand for. See [New], which it is for the backend of its family;
 // each failure names the reference and blames it as the argument. A reference without a backend is the failure of
 // [Available].
 func Open(ctx context.Context, refURN string, s Selector, opts ...Option) (*Feed, error) {
-	b, err := backendFor(refURN)
+	b, err := backendFor(refURN, newOptions(opts))
 	if err != nil {
 		return nil, err
 	}

@@ -65,6 +65,40 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
+func TestReference(t *testing.T) {
+	t.Run("R-9.1 each family has a plain reference, which is its own", func(t *testing.T) {
+		for name, want := range map[string]string{Synthetic: "media:live;synthetic", Microphone: "media:audio;live;microphone",
+			Webcam: "media:image;live;webcam"} {
+			ref, ok := Reference(name)
+			assert.True(t, ok, name)
+			assert.Equal(t, want, ref)
+		}
+		for _, name := range []string{"", "radar", "Synthetic", "media:live;synthetic"} {
+			_, ok := Reference(name)
+			assert.False(t, ok, name)
+		}
+	})
+}
+
+func TestWithBackend(t *testing.T) {
+	refusal := failure.New("OURS", failure.User, "opened by ours")
+	ours := WithBackend(Webcam, backendFunc(func(context.Context, Selector) (Capture, error) { return Capture{}, refusal }))
+	t.Run("R-9.3 R-9.53 a family without a backend gets one", func(t *testing.T) {
+		const ref = "media:front;image;live;webcam"
+		assert.NoError(t, Available(ref, ours))
+		_, err := Open(t.Context(), ref, Selector{}, ours)
+		assert.ErrorIs(t, err, refusal)
+	})
+	t.Run("R-9.1 other families keep theirs", func(t *testing.T) {
+		require.Error(t, Available("media:live;radar", ours))
+		f, err := Open(t.Context(), "media:live;synthetic", Selector{Stop: Stop{MaxItems: count(0)}}, ours)
+		require.NoError(t, err)
+		_, end := readAll(t.Context(), f)
+		assert.Equal(t, io.EOF, end)
+		<-f.Done()
+	})
+}
+
 func TestOpen(t *testing.T) {
 	t.Run("R-9.53 usable without a request", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

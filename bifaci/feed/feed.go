@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -44,10 +45,7 @@ type Feed struct {
 // ctx is also the life of the feed: when it ends, the feed is cancelled with its cause. It should end some time, for it
 // holds on to a feed that is not read to its end.
 func New(ctx context.Context, b Backend, s Selector, opts ...Option) (*Feed, error) {
-	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o := newOptions(opts)
 	ring, s, err := splitRing(s)
 	if err != nil {
 		return nil, err
@@ -97,19 +95,27 @@ func (f *Feed) arm(ctx, tap context.Context) {
 	}
 }
 
-// run is the feed's goroutine.
+// errNoReturn is what a capture failed with that ended its goroutine instead of returning.
+var errNoReturn = errors.New("the capture ended its goroutine")
+
+// run is the feed's goroutine. A panic in a backend, or runtime.Goexit, is the device's failure and not the process's end.
 func (f *Feed) run(ctx, capturing context.Context, capture func(context.Context, *Sink) error) {
 	defer close(f.done)
-	sink := &Sink{f}
-	err := capture(capturing, sink)
-	switch {
-	case ctx.Err() != nil: // the capture may have noticed it before the watch: no clean end then
-		f.Cancel(context.Cause(ctx))
-	case err != nil:
-		sink.Fail(err)
-	default:
-		sink.Finish()
-	}
+	sink, err := &Sink{f}, errNoReturn
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+		switch {
+		case ctx.Err() != nil: // the capture may have noticed it before the watch: no clean end then
+			f.Cancel(context.Cause(ctx))
+		case err != nil:
+			sink.Fail(err)
+		default:
+			sink.Finish()
+		}
+	}()
+	err = capture(capturing, sink)
 }
 
 // Meta is the meta of the stream: family and format of what is captured. The caller may keep and change it.

@@ -1,0 +1,164 @@
+package conform
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/pipe-cartridge/pipe/test/peer"
+)
+
+// programs are built when they are first asked for, without the race detector.
+var programs peer.Programs
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(cleaned{m})
+}
+
+// cleaned removes the programs when the tests are over.
+type cleaned struct{ m *testing.M }
+
+func (c cleaned) Run() int {
+	status := c.m.Run()
+	if err := programs.Remove(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return status
+}
+
+func needsProcess(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+}
+
+// caught has, for each defect of test/faulty, the check that is named for it.
+var caught = map[string]string{
+	"seq-gap":                     "seq-without-gap",
+	"seq-from-one":                "seq-without-gap",
+	"seq-on-control":              "seq-of-control",
+	"frame-after-terminal":        "terminal-is-last",
+	"two-terminals":               "one-terminal",
+	"end-without-exit-code":       "end-exit-code",
+	"chunk-count-wrong":           "chunk-count",
+	"chunk-count-missing":         "chunk-count",
+	"index-repeated":              "chunk-index",
+	"checksum-of-inner-bytes":     "chunk-checksum",
+	"payload-unwrapped":           "scalar-payload",
+	"chunk-with-len":              "chunk-keys",
+	"routing-forgotten-on-err":    "routing-on-err",
+	"routing-forgotten-on-log":    "routing-on-log",
+	"routing-forgotten-on-credit": "routing-on-credit",
+	"routing-forgotten-on-chunk":  "routing-on-data",
+	"grant-without-stream":        "grant-stream",
+	"grant-without-direction":     "grant-direction",
+	"media-urn-generic":           "start-fields",
+	"stream-left-open":            "stream-order",
+	"class-invented":              "err-shape",
+	"log-without-class":           "log-shape",
+	"duplicate-key-sent":          "frames-decode",
+	"frames-interleaved":          "frames-decode",
+	"hello-twice":                 "hello-once",
+	"credit-invented":             "grant-once",
+	"response-window-one-off":     "response-window",
+	"response-window-ignored":     "response-window",
+	"credit-on-arrival":           "credit-on-reading",
+	"window-not-enforced":         "window-enforced",
+	"window-one-off":              "window-exact",
+	"batch-never-flushed":         "grants-flushed",
+	"no-credit-for-discarded":     "discard-credits",
+	"policy-ignored":              "policy-live",
+	"early-req-dispatched":        "early-req-refused",
+	"early-req-answered-twice":    "early-req-once",
+	"duplicate-key-accepted":      "cbor-duplicate-key",
+	"prefix-not-checked":          "prefix-too-large",
+	"status-0-after-broken-input": "broken-input-status",
+	"identity-from-constant":      "identity-copies",
+	"identity-before-policy-only": "identity-after-policy",
+	"hello-too-early":             "hello-after-hosts",
+	"version-262-accepted":        "hello-version",
+}
+
+// faultyPath is the program with the defects.
+func faultyPath(t *testing.T) string { return programs.Path(t, "test/faulty") }
+
+// TestEveryDefectIsCaughtByItsCheck plants each defect and makes the one check that is to find it.
+func TestEveryDefectIsCaughtByItsCheck(t *testing.T) {
+	needsProcess(t)
+	list, err := exec.CommandContext(t.Context(), faultyPath(t), "list").Output()
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for line := range strings.Lines(string(list)) {
+		name, _, _ := strings.Cut(line, "\t")
+		known[name] = true
+		assert.NotEmpty(t, caught[name], "the check for defect %s", name)
+	}
+	places := make(chan struct{}, DefaultJobs)
+	var runs sync.WaitGroup
+	reports := map[string]*Report{}
+	var mu sync.Mutex
+	for defect, id := range caught {
+		if !assert.True(t, known[defect], "the defect %s is one of test/faulty", defect) {
+			continue
+		}
+		places <- struct{}{}
+		runs.Go(func() {
+			defer func() { <-places }()
+			report, err := Run(t.Context(), faultyPath(t), Options{Only: []string{id}, Jobs: 1, Patience: faultyPatience,
+				Env: append(os.Environ(), "FAULTY_DEFECT="+defect)})
+			if assert.NoError(t, err, defect) {
+				mu.Lock()
+				reports[defect] = report
+				mu.Unlock()
+			}
+		})
+	}
+	runs.Wait()
+	for defect, report := range reports {
+		t.Run(defect, func(t *testing.T) {
+			result := report.Results[0]
+			t.Logf("%s: %s (%v)", result.ID, result.Verdict, result.Took)
+			if result.Failure != nil {
+				t.Log(result.Failure)
+			}
+			assert.Equal(t, Failed, result.Verdict, "%s: %s", result.ID, result.Why)
+		})
+	}
+}
+
+// faultyPatience is short: a defect may be that nothing comes.
+const faultyPatience = 4 * time.Second
+
+// TestNoFalseAlarm holds the good cartridges against every check.
+func TestNoFalseAlarm(t *testing.T) {
+	needsProcess(t)
+	for _, c := range []struct {
+		pkg       string
+		unchecked bool // some caps are missing
+	}{{"test/probecartridge", false}, {"test/faulty", false}, {"cmd/pipe-cartridge", true}} {
+		t.Run(filepath.Base(c.pkg), func(t *testing.T) {
+			report, err := Run(t.Context(), programs.Path(t, c.pkg), Options{Patience: goodPatience})
+			require.NoError(t, err)
+			for _, r := range report.Results {
+				if r.Verdict == Failed || r.Verdict == Unchecked && !c.unchecked {
+					t.Errorf("%s: %s %s\n%v", r.ID, r.Verdict, r.Why, r.Failure)
+				}
+			}
+			assert.Greater(t, report.Count(Passed), 30)
+		})
+	}
+}
+
+// goodPatience is far above what anything takes.
+const goodPatience = time.Minute

@@ -3,7 +3,6 @@ package bifaci_test
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pipe-cartridge/pipe/bifaci"
+	"github.com/pipe-cartridge/pipe/bifaci/cartridgetest"
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/host"
 	"github.com/pipe-cartridge/pipe/bifaci/manifest"
@@ -57,21 +57,9 @@ func connectReferences(t *testing.T, sequence bool) *host.Conn {
 		manifest.NewCap(feedCap, "Feed", "feed").WithArgs(feedArg), manifest.NewCap(pathCap, "Files", "files").WithArgs(pathArg))))
 	c.HandleFunc(feedCap, echo)
 	c.HandleFunc(pathCap, echo)
-	toCartridge, fromHost := io.Pipe()
-	toHost, fromCartridge := io.Pipe()
-	served := make(chan error, 1)
-	go func() {
-		served <- c.Serve(context.Background(), toCartridge, fromCartridge)
-		assert.NoError(t, fromCartridge.Close())
-	}()
-	conn, err := host.Connect(t.Context(), toHost, fromHost)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		conn.CloseInput()
-		assert.NoError(t, <-served)
-		conn.Close()
-	})
-	return conn
+	cl := cartridgetest.Connect(t, c)
+	t.Cleanup(func() { assert.NoError(t, cl.Wait()) })
+	return cl.Conn()
 }
 
 // reference calls a cap with one scalar argument and gives the items that come back, as far as they came.

@@ -2,7 +2,6 @@ package bifaci_test
 
 import (
 	"context"
-	"io"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pipe-cartridge/pipe/bifaci"
+	"github.com/pipe-cartridge/pipe/bifaci/cartridgetest"
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 	"github.com/pipe-cartridge/pipe/bifaci/host"
@@ -29,24 +29,11 @@ func connectTopology(t *testing.T, handler bifaci.Handler) *host.Conn {
 	c := bifaci.MustNew(manifest.New("topology", "1.0.0", "a go-streams handler", manifest.DefaultGroup(manifest.IdentityCap(),
 		manifest.NewCap(topologyCap, "Topology", "topology"))))
 	c.HandleFunc(topologyCap, handler)
-	toCartridge, fromHost := io.Pipe()
-	toHost, fromCartridge := io.Pipe()
-	served := make(chan error, 1)
-	go func() {
-		err := c.Serve(context.Background(), toCartridge, fromCartridge)
-		served <- err
-		assert.NoError(t, fromCartridge.Close())
-	}()
 	limits := frame.DefaultLimits()
 	limits.InitialCredit = 2
-	conn, err := host.Connect(t.Context(), toHost, fromHost, host.WithLimits(limits))
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		conn.CloseInput()
-		assert.NoError(t, <-served)
-		conn.Close()
-	})
-	return conn
+	cl := cartridgetest.Connect(t, c, host.WithLimits(limits))
+	t.Cleanup(func() { assert.NoError(t, cl.Wait()) })
+	return cl.Conn()
 }
 
 // callItems sends values as items of a sequence and gives the items that come back.

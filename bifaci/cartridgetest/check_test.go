@@ -3,6 +3,10 @@ package cartridgetest
 import (
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"strings"
 	"testing"
@@ -90,11 +94,10 @@ func legal() []sent {
 	control := func(f Frame) Frame { return f.With(frame.KeySeq, uint64(0)) }
 	body := of(rid, xid, ReqFrame(capEcho), StartFrame("s", "media:"), ChunkFrame("s", 0, Bytes("a")), ChunkFrame("s", 1, Bytes("b")),
 		ChunkFrame("s", 2, Bytes("c")), StreamEndFrame("s", 3), EndFrame(false))
-	answer := of(rid, xid, StartFrame("t", "media:"), ChunkFrame("t", 0, Bytes("a")), ChunkFrame("t", 1, Bytes("b")),
+	answer := of(rid, xid, StartFrame("t", "media:").With(frame.KeyIsSequence, false), ChunkFrame("t", 0, Bytes("a")), ChunkFrame("t", 1, Bytes("b")),
 		ChunkFrame("t", 2, Bytes("c")), StreamEndFrame("t", 3), EndFrame(true))
-	hello := control(HelloFrame(limits))
 	return []sent{
-		{ToCartridge, hello}, {ToHost, hello}, {ToCartridge, control(PolicyFrame(host.Online()))},
+		{ToCartridge, control(HelloFrame(limits))}, {ToHost, helloBack(limits)}, {ToCartridge, control(PolicyFrame(host.Online()))},
 		{ToCartridge, body[0]}, {ToCartridge, body[1]}, {ToCartridge, body[2]}, {ToCartridge, body[3]},
 		{ToHost, of(rid, xid, CreditFrame(frame.CreditRequest, "s", 1))[0]},
 		{ToCartridge, body[4]}, {ToCartridge, body[5]}, {ToCartridge, body[6]},
@@ -102,6 +105,13 @@ func legal() []sent {
 		{ToCartridge, of(rid, xid, CreditFrame(frame.CreditResponse, "t", 1))[0]},
 		{ToHost, answer[3]}, {ToHost, answer[4]}, {ToHost, answer[5]},
 	}
+}
+
+// helloBack is a cartridge's HELLO.
+func helloBack(limits frame.Limits) Frame {
+	f := HelloFrame(limits)
+	f.Meta()["manifest"], f.Meta()["pools"] = []byte(`{}`), []byte(`{}`)
+	return f.With(frame.KeySeq, uint64(0))
 }
 
 // without leaves one frame out, with puts one in, and change replaces one.
@@ -120,8 +130,91 @@ func set(k frame.Key, v any) func(Frame) Frame { return func(f Frame) Frame { re
 
 func drop(k frame.Key) func(Frame) Frame { return func(f Frame) Frame { return f.Without(k) } }
 
+// callID is a peer call's.
+var callID = frame.UintID(8)
+
+// call is a peer call for a parent, cancelled halfway or not: REQ, and the answer's first frame.
+func call(parent frame.ID) []sent {
+	req := ReqFrame(capEcho).With(frame.KeyMeta, map[string]any{"parent_rid": idValue(parent)})
+	return []sent{{ToHost, of(callID, frame.ID{}, req)[0]}, {ToCartridge, of(callID, frame.ID{}, StartFrame("c", "media:"))[0]}}
+}
+
+func cancelOf(id frame.ID) sent {
+	return sent{ToHost, of(id, frame.ID{}, CancelFrame(failure.CancelReason{}))[0]}
+}
+
+// pulse is the answer to a probe.
+func pulse(probe Frame) Frame {
+	return probe.With(frame.KeyMeta, map[string]any{"pools": []byte("{}"), "drops_total": uint64(0), "stragglers_total": uint64(0),
+		"overruns_total": uint64(0)})
+}
+
+// errOf is an ERR about an argument.
+func errOf(arg string) Frame {
+	f := ErrFrame("X", failure.Internal, "x")
+	f.Meta()["arg_urn"] = arg
+	return f
+}
+
+// carrying is a CHUNK with other content, in hexadecimal, and the right checksum.
+func carrying(text string) func(Frame) Frame {
+	return func(f Frame) Frame {
+		p, err := hex.DecodeString(text)
+		if err != nil {
+			panic(err) // a mistake of the test's author
+		}
+		return f.With(frame.KeyPayload, p).With(frame.KeyChecksum, fnv1a(p))
+	}
+}
+
+// sequence is the legal conversation with an answer that is a sequence.
+func sequence() []sent { return change(legal(), atAnswerStart, set(frame.KeyIsSequence, true)) }
+
 func TestCheckPassesTheLegalConversation(t *testing.T) {
 	assert.Empty(t, judge(t, legal()))
+}
+
+func TestCheckPasses(t *testing.T) {
+	probe := HeartbeatFrame(nil).With(frame.KeyID, uint64(5)).With(frame.KeySeq, uint64(0))
+	answered := func(frames ...Frame) []sent {
+		c := legal()[:atAnswerStart:atAnswerStart]
+		for _, f := range of(rid, xid, frames...) {
+			c = append(c, sent{ToHost, f})
+		}
+		return c
+	}
+	for name, c := range map[string][]sent{
+		"a sequence in fragments":            change(change(sequence(), atAnswerChunk0, carrying("4361")), atAnswerChunk1, carrying("6263")),
+		"several items in one payload":       change(sequence(), atAnswerChunk0, carrying("01820203")),
+		"a peer call that is cancelled":      append(append(legal()[:atStart:atStart], call(rid)...), cancelOf(callID)),
+		"a probe with the id of an old":      append(legal(), sent{ToCartridge, probe}, sent{ToHost, pulse(probe)}, sent{ToCartridge, probe}, sent{ToHost, pulse(probe)}),
+		"a probe of the cartridge's":         append(legal(), sent{ToHost, probe}, sent{ToCartridge, probe}),
+		"a bare END":                         answered(EndFrame(true)),
+		"a LOG, a progress and an ERR":       answered(LogFrame("info", failure.User, "x"), newFrame(frame.TypeLog).With(frame.KeyMeta, map[string]any{"level": "progress", "message": "", "progress": uint64(0)}), errOf("media:")),
+		"CLOSE_STREAM and CANCEL, late":      append(legal(), sent{ToCartridge, of(rid, xid, CloseStreamFrame(""))[0]}, sent{ToCartridge, of(rid, xid, CancelFrame(failure.UserCancel()))[0]}),
+		"a grant for a request that is over": append(legal(), sent{ToHost, of(rid, xid, CreditFrame(frame.CreditRequest, "s", 1))[0]}),
+	} {
+		t.Run(name, func(t *testing.T) { assert.Empty(t, judge(t, c)) })
+	}
+}
+
+// TestEveryPropertyIsCaught: whoever adds a property adds the conversation that breaks it.
+func TestEveryPropertyIsCaught(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "check.go", nil, 0)
+	require.NoError(t, err)
+	src, err := os.ReadFile("check_test.go")
+	require.NoError(t, err)
+	declared := 0
+	ast.Inspect(f, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok || fmt.Sprint(v.Type) != "Property" {
+			return true
+		}
+		declared++
+		assert.Contains(t, string(src), ", "+v.Names[0].Name+", To", "no case catches it")
+		return true
+	})
+	assert.Greater(t, declared, 15)
 }
 
 // TestCheckPassesTheVectors: what the specification calls legal is no breach.
@@ -167,6 +260,12 @@ func TestCheckPassesTheVectors(t *testing.T) {
 // TestCheckCatches has, for each property, conversations that break it and nothing else.
 func TestCheckCatches(t *testing.T) {
 	policy := func() Frame { return legal()[atPolicy].f }
+	live := func() []sent { return append(legal()[:atStart:atStart], call(rid)...) }
+	probe := HeartbeatFrame(nil).With(frame.KeyID, uint64(5)).With(frame.KeySeq, uint64(0))
+	ended := append(legal()[:atAnswerStart:atAnswerStart], sent{ToHost, of(rid, xid, EndFrame(true))[0]})
+	logged := func(f Frame) []sent {
+		return append(legal()[:atAnswerStart:atAnswerStart], sent{ToHost, of(rid, xid, f)[0]})
+	}
 	req := func(id, routing frame.ID, capURN string) Frame { return of(id, routing, ReqFrame(capURN))[0] }
 	for _, tc := range []struct {
 		name string
@@ -190,7 +289,7 @@ func TestCheckCatches(t *testing.T) {
 		{"an answer without the routing id", RoutingEchoed, ToHost, change(legal(), atAnswerChunk0, drop(frame.KeyRoutingID))},
 		{"a grant without the routing id", RoutingEchoed, ToHost, change(legal(), atGrant, drop(frame.KeyRoutingID))},
 		{"a body that changes its routing id", RoutingEchoed, ToCartridge, change(legal(), atGrant+1, set(frame.KeyRoutingID, uint64(1)))},
-		{"a peer call with a routing id", RoutingEchoed, ToHost, with(legal(), atEnd, ToHost, req(frame.UintID(8), xid, capEcho))},
+		{"a peer call with a routing id", RoutingEchoed, ToHost, with(legal(), atEnd, ToHost, call(rid)[0].f.With(frame.KeyRoutingID, uint64(9)))},
 		{"two terminals", OneTerminal, ToHost, append(legal(), sent{ToHost, of(rid, xid, ErrFrame("X", failure.Internal, "x"))[0]})},
 		{"a LOG after the terminal", OneTerminal, ToHost, append(legal(), sent{ToHost, of(rid, xid, LogFrame("info", failure.Internal, "x"))[0]})},
 		{"a body that goes on after END", OneTerminal, ToCartridge,
@@ -199,7 +298,7 @@ func TestCheckCatches(t *testing.T) {
 		{"a seq twice", SeqWithoutGap, ToCartridge, change(legal(), atEnd, set(frame.KeySeq, uint64(5)))},
 		{"a numbered control frame", SeqWithoutGap, ToHost, change(legal(), atGrant, set(frame.KeySeq, uint64(1)))},
 		{"a chunk of an unknown stream", StreamOrder, ToHost, change(legal(), atAnswerChunk2, set(frame.KeyStreamID, "z"))[:atAnswerStreamEnd]},
-		{"a chunk without stream", StreamOrder, ToHost, change(legal(), atAnswerChunk2, drop(frame.KeyStreamID))[:atAnswerStreamEnd]},
+		{"a chunk without stream", ShapeRight, ToHost, change(legal(), atAnswerChunk2, drop(frame.KeyStreamID))[:atAnswerStreamEnd]},
 		{"a stream started twice", StreamOrder, ToHost, append(legal()[:atAnswerChunk0], sent{ToHost, legal()[atAnswerStart].f.With(frame.KeySeq, uint64(1))})},
 		{"a chunk after STREAM_END", StreamOrder, ToHost, append(legal()[:atAnswerEnd],
 			sent{ToHost, of(rid, xid, ChunkFrame("t", 3, Bytes("d")))[0].With(frame.KeySeq, uint64(5))})},
@@ -220,6 +319,53 @@ func TestCheckCatches(t *testing.T) {
 			big := Bytes(strings.Repeat("x", 1000))
 			return f.With(frame.KeyPayload, big).With(frame.KeyChecksum, fnv1a(big))
 		})},
+		{"a REQ with data", ShapeRight, ToCartridge, change(legal(), atReq, set(frame.KeyPayload, []byte("x")))},
+		{"a REQ without cap", ShapeRight, ToCartridge, change(legal(), atReq, drop(frame.KeyCap))[:atStart]},
+		{"a peer call without parent", ParentLive, ToHost, change(live(), atStart, drop(frame.KeyMeta))[:atStart+1]},
+		{"a stream without media URN", ShapeRight, ToCartridge, change(legal(), atStart, drop(frame.KeyMediaURN))},
+		{"an answer that does not say is_sequence", ShapeRight, ToHost, change(legal(), atAnswerStart, drop(frame.KeyIsSequence))},
+		{"unbounded false", ShapeRight, ToCartridge, change(legal(), atStart, set(frame.KeyUnbounded, false))},
+		{"a chunk with a key of the past", ShapeRight, ToHost, change(legal(), atAnswerChunk1, set(frame.KeyOffset, uint64(1)))},
+		{"a number where a text belongs", ShapeRight, ToCartridge, change(legal(), atStart, set(frame.KeyMediaURN, uint64(1)))},
+		{"no seq", ShapeRight, ToHost, change(legal(), atGrant, drop(frame.KeySeq))},
+		{"an END that says nothing", ShapeRight, ToHost, change(legal(), atAnswerEnd, drop(frame.KeyMeta))},
+		{"an END that says failure", ShapeRight, ToHost, change(legal(), atAnswerEnd, set(frame.KeyMeta, map[string]any{"exit_code": uint64(1), "progress": 1.0}))},
+		{"an END without progress", ShapeRight, ToHost, change(legal(), atAnswerEnd, set(frame.KeyMeta, map[string]any{"exit_code": uint64(0)}))},
+		{"an END without eof", ShapeRight, ToHost, change(legal(), atAnswerEnd, drop(frame.KeyEOF))},
+		{"a body's END with a result", ShapeRight, ToCartridge, change(legal(), atEnd, set(frame.KeyMeta, map[string]any{"exit_code": uint64(0)}))},
+		{"an ERR without a class", ShapeRight, ToHost, logged(ErrFrame("X", "", "x"))},
+		{"an ERR without a message", ShapeRight, ToHost, logged(ErrFrame("X", failure.Internal, " "))},
+		{"an ERR without a code", ShapeRight, ToHost, logged(ErrFrame("", failure.Internal, "x"))},
+		{"an ERR of no argument", ShapeRight, ToHost, logged(errOf(""))},
+		{"a LOG without a level", ShapeRight, ToHost, logged(LogFrame("", failure.Internal, "x"))},
+		{"a LOG of a class that there is not", ShapeRight, ToHost, logged(LogFrame("info", "mine", "x"))},
+		{"a progress with a class", ShapeRight, ToHost, logged(LogFrame("progress", failure.Internal, "x"))},
+		{"a progress beyond 1", ShapeRight, ToHost, logged(newFrame(frame.TypeLog).With(frame.KeyMeta,
+			map[string]any{"level": "progress", "message": "", "progress": 1.5}))},
+		{"a grant of nothing", ShapeRight, ToHost, change(legal(), atGrant, set(frame.KeyCredit, uint64(0)))[:atChunk2]},
+		{"a policy of three reaches", ShapeRight, ToCartridge, change(legal(), atPolicy, set(frame.KeyMeta,
+			map[string]any{"network": map[string]any{"name": "x", "our_services": true, "telemetry": true}}))},
+		{"a HELLO without a limit", ShapeRight, ToCartridge, change(legal(), atHello, func(f Frame) Frame {
+			delete(f.Meta(), "max_chunk")
+			return f
+		})},
+		{"a cartridge's HELLO without pools", ShapeRight, ToHost, change(legal(), atHelloBack, func(f Frame) Frame {
+			delete(f.Meta(), "pools")
+			return f
+		})},
+		{"an answer to a probe without pools", ShapeRight, ToHost, append(legal(), sent{ToCartridge, probe}, sent{ToHost, probe})},
+		{"a probe that is answered twice", ProbeOnce, ToHost, append(legal(), sent{ToCartridge, probe}, sent{ToHost, pulse(probe)}, sent{ToHost, pulse(probe)})},
+		{"a probe that is answered and refused", ProbeOnce, ToHost, append(legal(), sent{ToCartridge, probe}, sent{ToHost, pulse(probe)},
+			sent{ToHost, ErrFrame("UNKNOWN_POOL", failure.Internal, "x").With(frame.KeyID, uint64(5)).With(frame.KeySeq, uint64(0))})},
+		{"a body that logs", RightSide, ToCartridge, append(legal()[:atStart:atStart], sent{ToCartridge, of(rid, xid, ReqFrame(capEcho),
+			LogFrame("info", failure.Internal, "x"))[1]})},
+		{"a payload of two values", ContentWhole, ToHost, change(legal(), atAnswerChunk1, carrying("0102"))},
+		{"a payload that is cut", ContentWhole, ToCartridge, change(legal(), atChunk1, carrying("4261"))},
+		{"a sequence that is no CBOR", ContentWhole, ToHost, change(sequence(), atAnswerChunk1, carrying("1c"))},
+		{"a sequence that ends inside an item", ContentWhole, ToHost, change(sequence(), atAnswerChunk2, carrying("8201"))},
+		{"a call for nobody", ParentLive, ToHost, append(legal()[:atStart:atStart], call(frame.UintID(8))[0])},
+		{"a call for a request that has ended", ParentLive, ToHost, append(ended, call(rid)[0])},
+		{"two cancels of a call", CancelOnce, ToHost, append(live(), cancelOf(callID), cancelOf(callID))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			breaches := judge(t, tc.c)
@@ -249,8 +395,7 @@ func TestCheckCatchesWhatDoesNotDecode(t *testing.T) {
 			require.NoError(t, err)
 			_, err = c.Tap(ToHost, nil).Write(raw)
 			require.NoError(t, err)
-			require.Len(t, c.Breaches(), 1, "and nothing behind it is looked at")
-			assert.Equal(t, Decodable, c.Breaches()[0].Property)
+			wantOne(t, c, Decodable, ToHost)
 		})
 	}
 }
@@ -268,6 +413,48 @@ func TestCheckReadsByteByByte(t *testing.T) {
 	require.Len(t, c.Breaches(), 1)
 	assert.Equal(t, WithinWindow, c.Breaches()[0].Property)
 	assert.Len(t, c.Trace(), len(legal())-1)
+}
+
+// wantOne makes sure that there is one breach; nothing behind it is looked at.
+func wantOne(t *testing.T, c *Check, p Property, d Direction) {
+	t.Helper()
+	require.Len(t, c.Breaches(), 1)
+	assert.Equal(t, p, c.Breaches()[0].Property)
+	assert.Equal(t, d, c.Breaches()[0].Direction)
+}
+
+func TestCheckExcusesACartridgeThatIsAFake(t *testing.T) {
+	both := without(without(legal(), atAnswerGrant), atGrant)
+	c := NewCheck()
+	c.ExcuseCartridge()
+	for _, s := range both {
+		write(t, c, s)
+	}
+	wantOne(t, c, WithinWindow, ToCartridge)
+	_, err := c.Tap(ToHost, nil).Write([]byte{0, 0, 0, 0})
+	require.NoError(t, err)
+	assert.Len(t, c.Breaches(), 1, "not even what is no frame")
+}
+
+func TestCheckShowsEachFrameOnceInOrder(t *testing.T) {
+	c := NewCheck()
+	var seen []sent
+	c.Watch(func(d Direction, f Frame) { seen = append(seen, sent{d, f}) })
+	for _, s := range legal() {
+		write(t, c, s)
+	}
+	require.Len(t, seen, len(legal()))
+	for i, s := range legal() {
+		assert.Equal(t, s.d.String()+s.f.String(), seen[i].d.String()+seen[i].f.String())
+	}
+}
+
+func write(t *testing.T, c *Check, s sent) {
+	t.Helper()
+	b, err := s.f.encode()
+	require.NoError(t, err)
+	_, err = c.Tap(s.d, nil).Write(b)
+	require.NoError(t, err)
 }
 
 func TestCheckExcusesTheHostOnly(t *testing.T) {

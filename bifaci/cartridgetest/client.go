@@ -28,7 +28,8 @@ func Connect(t testing.TB, c *bifaci.Cartridge, opts ...host.Option) *Client {
 	t.Helper()
 	cl := &Client{t: t, check: NewCheck(), served: make(chan struct{})}
 	cl.in, cl.out = newPipe(outputPipeBytes, 0, cl.check.Tap(ToCartridge, nil)), newPipe(outputPipeBytes, 0, cl.check.Tap(ToHost, nil))
-	ctx, cancel := context.WithCancelCause(t.Context())
+	// The test's context ends before its cleanups do, which may want a clean end.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.Context()))
 	cl.cancel = cancel
 	go func() { // ends with Serve; end waits for it
 		defer close(cl.served)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -197,11 +198,12 @@ func decodeFrame(body []byte) (Frame, error) {
 }
 
 type modes struct {
-	enc cbor.EncMode
-	dec cbor.DecMode
+	enc   cbor.EncMode
+	dec   cbor.DecMode
+	value cbor.DecMode // of payloads: anything that is well-formed
 }
 
-// cborModes are made once; both are immutable.
+// cborModes are made once; they are immutable.
 var cborModes = sync.OnceValue(func() modes {
 	enc, err := cbor.CoreDetEncOptions().EncMode()
 	if err != nil {
@@ -214,7 +216,11 @@ var cborModes = sync.OnceValue(func() modes {
 	if err != nil {
 		panic(err)
 	}
-	return modes{enc, dec}
+	value, err := cbor.DecOptions{MaxNestedLevels: 65535, MaxArrayElements: math.MaxInt32, MaxMapPairs: math.MaxInt32}.DecMode()
+	if err != nil {
+		panic(err)
+	}
+	return modes{enc, dec, value}
 })
 
 // fnv1a is the checksum of a payload, from the standard library.

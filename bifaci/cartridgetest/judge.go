@@ -25,6 +25,7 @@ func (j *judgement) run() {
 	if j.size > j.c.maxFrame {
 		j.breach(MaxFrame, "%d bytes, allowed are %d", j.size, j.c.maxFrame)
 	}
+	j.shape()
 	if j.f.Type() == frame.TypeHello {
 		j.hello()
 		return
@@ -77,21 +78,36 @@ func (j *judgement) hello() {
 		return min(n, now)
 	}
 	if j.d == ToCartridge { // proposals; they hold once both are known
-		c.proposed = [2]uint64{limit("max_frame", c.maxFrame), limit("initial_credit", c.window)}
+		c.proposed = proposal{limit("max_frame", c.maxFrame), limit("initial_credit", c.window)}
 		return
 	}
-	c.maxFrame = limit("max_frame", c.proposed[0])
-	c.window = limit("initial_credit", c.proposed[1])
+	c.maxFrame = limit("max_frame", c.proposed.maxFrame)
+	c.window = limit("initial_credit", c.proposed.window)
 }
 
 // heartbeat is the answer to a probe of the other side, or a probe: either side may send one.
 func (j *judgement) heartbeat() {
-	id := j.f.ID()
-	if theirs := j.c.probes[j.d.opposite()]; theirs[id] > 0 {
-		theirs[id]--
-		return
+	id, asker := j.f.ID(), j.d.opposite()
+	switch {
+	case j.c.probes[asker][id] > 0:
+		j.answer(asker, id)
+		if err := j.pulseShape(); err != nil {
+			j.breach(ShapeRight, "%v", err)
+		}
+	case j.c.answered[asker][id]:
+		j.breach(ProbeOnce, "it was answered before")
+	default:
+		j.c.probes[j.d][id]++
+		delete(j.c.answered[j.d], id)
 	}
-	j.c.probes[j.d][id]++
+}
+
+// answer takes a probe off.
+func (j *judgement) answer(asker Direction, id frame.ID) {
+	if j.c.probes[asker][id]--; j.c.probes[asker][id] == 0 {
+		delete(j.c.probes[asker], id)
+		j.c.answered[asker][id] = true
+	}
 }
 
 func (j *judgement) req() {
@@ -103,12 +119,20 @@ func (j *judgement) req() {
 	switch {
 	case j.d == ToHost && j.f.Has(frame.KeyRoutingID):
 		j.breach(RoutingEchoed, "a peer call has none")
+	case j.d == ToHost && !j.c.serving(idOf(j.f.Meta()["parent_rid"])):
+		j.breach(ParentLive, "there is none with this id")
 	case j.d == ToCartridge && !j.c.policy && !isIdentity(j.f.Text(frame.KeyCap)):
 		j.breach(PolicyFirst, "no POLICY was sent yet")
 	}
 	x := &exchange{caller: j.d, routing: j.f.Routing()}
 	j.c.exchanges[id] = x
 	j.flow(x, x.routing)
+}
+
+// serving reports whether a request of the host has no terminal yet.
+func (c *Check) serving(id frame.ID) bool {
+	x := c.exchanges[id]
+	return x != nil && x.caller == ToCartridge && !x.sides[ToHost].ended
 }
 
 func isIdentity(capURN string) bool {
@@ -123,7 +147,9 @@ func (j *judgement) ofExchange() {
 	if x == nil {
 		switch {
 		case j.d == ToHost && j.f.Type() == frame.TypeErr && j.c.probes[ToCartridge][id] > 0:
-			j.c.probes[ToCartridge][id]-- // capacities that were refused
+			j.answer(ToCartridge, id) // capacities that were refused
+		case j.d == ToHost && j.f.Type() == frame.TypeErr && j.c.answered[ToCartridge][id]:
+			j.breach(ProbeOnce, "it was answered before")
 		case j.d == ToHost && j.f.Type() == frame.TypeErr && j.c.excused[id]:
 		default:
 			j.breach(KnownRequest, "there was none with this id")
@@ -140,10 +166,19 @@ func (j *judgement) ofExchange() {
 	case frame.TypeCredit:
 		j.credit(x)
 	case frame.TypeCancel:
-		if j.d != x.caller {
+		switch {
+		case j.d != x.caller:
 			j.breach(RightSide, "only the caller cancels")
+		case j.d == ToHost && x.cancelled:
+			j.breach(CancelOnce, "it was cancelled before")
 		}
+		x.cancelled = true
 	case frame.TypeCloseStream:
+	case frame.TypeLog:
+		if j.d == x.caller {
+			j.breach(RightSide, "only the callee logs")
+		}
+		j.flow(x, routing)
 	default:
 		j.flow(x, routing)
 	}
@@ -211,14 +246,14 @@ func (j *judgement) stream(s *side) {
 	st := s.streams[id]
 	switch {
 	case !j.f.Has(frame.KeyStreamID):
-		j.breach(StreamOrder, "without stream_id")
-		return
+		return // a breach of its shape
 	case j.f.Type() == frame.TypeStreamStart:
 		if st != nil {
 			j.breach(StreamOrder, "stream %q was started before", id)
 			return
 		}
-		s.streams[id] = &judgedStream{unbounded: j.f.Flag(frame.KeyUnbounded), credit: j.c.window + s.early}
+		s.streams[id] = &judgedStream{unbounded: j.f.Flag(frame.KeyUnbounded), credit: j.c.window + s.early,
+			content: content{sequence: j.f.Flag(frame.KeyIsSequence)}}
 		s.early = 0
 		return
 	case st == nil:
@@ -232,6 +267,9 @@ func (j *judgement) stream(s *side) {
 		if got := j.f.Has(frame.KeyChunkCount); got == st.unbounded || got && j.f.Uint(frame.KeyChunkCount) != st.sent {
 			j.breach(CountExact, "chunk_count %v (unbounded %t) after %d chunks", j.f[frame.KeyChunkCount], st.unbounded, st.sent)
 		}
+		if err := st.content.end(); err != nil {
+			j.breach(ContentWhole, "stream %q: %v", id, err)
+		}
 		return
 	}
 	if n := j.f.Uint(frame.KeyChunkIndex); n != st.sent {
@@ -239,6 +277,9 @@ func (j *judgement) stream(s *side) {
 	}
 	if sum := fnv1a(j.f.Payload()); sum != j.f.Uint(frame.KeyChecksum) {
 		j.breach(ChecksumRight, "it is %x, want %x", j.f.Uint(frame.KeyChecksum), sum)
+	}
+	if err := st.content.chunk(j.f.Payload()); err != nil {
+		j.breach(ContentWhole, "stream %q: %v", id, err)
 	}
 	st.sent++
 	if st.credit == 0 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pipe-cartridge/pipe/bifaci"
+	"github.com/pipe-cartridge/pipe/bifaci/cartridgetest"
 	"github.com/pipe-cartridge/pipe/bifaci/manifest"
 )
 
@@ -77,11 +78,18 @@ func child(mode string) (status int) {
 		}
 		return os.Stdout.Close()
 	})
-	if err := c.Serve(context.Background(), stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	// The link is judged in here: the test has no hand on what the host reads and writes. A breach shows in the exit status.
+	check := cartridgetest.NewCheck()
+	err := c.Serve(context.Background(), io.TeeReader(stdin, check.Tap(cartridgetest.ToCartridge, nil)), check.Tap(cartridgetest.ToHost, os.Stdout))
+	for _, b := range check.Breaches() {
+		fmt.Fprintln(os.Stderr, "breach:", b)
+		status = 1
 	}
-	return 0
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
+	}
+	return status
 }
 
 // endless is an input that never ends.

@@ -33,23 +33,36 @@ type fake struct {
 	hostOut io.Writer      // what Connect writes
 	out     *io.PipeWriter // the fake's own ends
 	in      *io.PipeReader
+	check   *cartridgetest.Check
 	got     chan Frame // closed when the host has ended the input
 	seq     map[frame.ID]uint64
 }
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{t: t, got: make(chan Frame, 8192), seq: map[frame.ID]uint64{}}
+	f := &fake{t: t, got: make(chan Frame, 8192), seq: map[frame.ID]uint64{}, check: cartridgetest.NewCheck()}
 	f.hostIn, f.out = io.Pipe()
-	f.in, f.hostOut = io.Pipe()
+	var hostOut *io.PipeWriter
+	f.in, hostOut = io.Pipe()
+	f.hostOut = judged{hostOut, f.check.Tap(cartridgetest.ToCartridge, hostOut)}
+	f.check.ExcuseCartridge()
 	var reading sync.WaitGroup
 	reading.Go(f.read)
 	t.Cleanup(func() {
 		_ = f.out.Close()
 		_ = f.in.Close() // a host that still writes sees a broken pipe
 		reading.Wait()
+		for _, b := range f.check.Breaches() {
+			t.Errorf("the host's frames: %s", b)
+		}
 	})
 	return f
+}
+
+// judged is the host's output, whose frames are judged on their way.
+type judged struct {
+	io.Closer
+	io.Writer
 }
 
 // read takes everything that the host writes.
@@ -131,14 +144,20 @@ func (f *fake) send(frames ...Frame) {
 		if !g.Has(frame.KeySeq) {
 			g = g.With(frame.KeySeq, uint64(0))
 		}
-		body, err := cbor.Marshal(g)
-		require.NoError(f.t, err)
-		f.sendBytes(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+		f.sendBytes(f.wire(g))
 	}
 }
 
+// wire is a frame in bytes.
+func (f *fake) wire(g Frame) []byte {
+	f.t.Helper()
+	body, err := cbor.Marshal(g)
+	require.NoError(f.t, err)
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+}
+
 // sendBytes sends what may be no frame. A host that reads no more is no concern of the test's.
-func (f *fake) sendBytes(b []byte) { _, _ = f.out.Write(b) }
+func (f *fake) sendBytes(b []byte) { _, _ = f.check.Tap(cartridgetest.ToHost, f.out).Write(b) }
 
 // answer sends frames of the answer to a REQ, with its ids and the next seq.
 func (f *fake) answer(req Frame, frames ...Frame) {

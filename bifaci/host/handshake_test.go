@@ -293,6 +293,10 @@ func TestIdentityCheck(t *testing.T) {
 	})
 	t.Run("R-12.6 VerifyIdentity alone, with a plain reader and writer", func(t *testing.T) {
 		f := newFake(t)
+		// Somebody else has made the HELLO.
+		_, err := f.check.Tap(cartridgetest.ToCartridge, nil).Write(f.wire(cartridgetest.HelloFrame(frame.DefaultLimits()).With(
+			frame.KeyID, uint64(0)).With(frame.KeySeq, uint64(0))))
+		require.NoError(t, err)
 		done := inBackground(func() error {
 			return host.VerifyIdentity(t.Context(), frame.NewReader(f.hostIn), frame.NewWriter(f.hostOut))
 		})

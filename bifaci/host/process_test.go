@@ -83,7 +83,7 @@ func TestShutdown(t *testing.T) {
 		all.Wait()
 	})
 	t.Run("R-12.21 R-12.51 what the process answers on its way out is an answer", func(t *testing.T) {
-		p := mustStart(t, modeServe)
+		p := mustStart(t, modeServe, host.WithShutdownGrace(patience)) // no measure of speed
 		call, err := p.Call(t.Context(), childAnswer)
 		require.NoError(t, err)
 		words := strings.Repeat("last words ", 600_000) // more than a pipe holds, and less than the window

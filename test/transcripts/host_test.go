@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pipe-cartridge/pipe/bifaci/cartridgetest"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 	"github.com/pipe-cartridge/pipe/bifaci/host"
 	"github.com/pipe-cartridge/pipe/test/peer"
@@ -44,15 +45,23 @@ func replayHost(t *testing.T, tr *transcript) {
 			assert.NoError(t, err)
 		}
 	}()
+	check := cartridgetest.NewCheck()
+	judge := func(d cartridgetest.Direction, wire []byte) {
+		_, err := check.Tap(d, nil).Write(wire)
+		require.NoError(t, err)
+	}
 	var theirs, ours []byte // the request id of the transcript, and of the host
 	for _, s := range tr.Frames {
 		if s.Dir == toHost {
-			_, err := toTheHost.Write(bytes.ReplaceAll(s.wire, theirs, ours))
+			wire := bytes.ReplaceAll(s.wire, theirs, ours)
+			judge(cartridgetest.ToHost, wire)
+			_, err := toTheHost.Write(wire)
 			require.NoError(t, err, "%s: the host reads no more", s)
 			continue
 		}
 		f, wire, err := peer.ReadFrame(fromHost)
 		require.NoError(t, err, "%s: the host writes no more", s)
+		judge(cartridgetest.ToCartridge, wire)
 		if f.Type() == peer.TypeReq {
 			theirs, _ = s.frame[peer.KeyID].([]byte)
 			ours, _ = f[peer.KeyID].([]byte)
@@ -75,6 +84,7 @@ func replayHost(t *testing.T, tr *transcript) {
 	rest, err := io.ReadAll(fromHost)
 	require.NoError(t, err)
 	assert.Empty(t, rest, "the host says nothing more")
+	assert.Empty(t, check.Breaches())
 	require.NoError(t, toTheHost.Close())
 }
 

@@ -74,7 +74,7 @@ func NewCall(ctx context.Context, capURN string, cfg CallConfig) (*PeerCall, err
 	c := &PeerCall{cfg: cfg, cap: capURN}
 	c.ctx, c.stop = context.WithCancelCause(ctx)
 	c.flow.Init(frame.NewUUID(), cfg.Routing)
-	c.recv.Init(cfg.Link, &c.flow, frame.CreditResponse, c.violated)
+	c.recv.Init(cfg.Link, &c.flow, frame.CreditResponse, (*callOwner)(c))
 	c.recv.Merge()
 	c.recv.BeforeWait(c.flush)
 	c.resp.call = c
@@ -130,7 +130,7 @@ func (c *PeerCall) flush() {
 // sent empty by Finish. After Finish every data call of the stream returns [ErrFinished].
 func (c *PeerCall) Arg(mediaURN string) *OutputStream {
 	a := &callArg{call: c}
-	a.sender.Init(c.cfg.Link, &c.flow, frame.NewUUID().String(), mediaURN, c.flush)
+	a.sender.Init(c.cfg.Link, &c.flow, []byte(frame.NewUUID().String()), []byte(mediaURN), c.flush)
 	a.sink, a.ctx = a, c.ctx
 	if c.cfg.AgeFlush {
 		a.age = new(ageFlusher)
@@ -354,6 +354,12 @@ func (c *PeerCall) join() {
 		}
 	}
 }
+
+// callOwner is the call as the owner of its receiver.
+type callOwner PeerCall
+
+// Fault implements stages.Owner.
+func (c *callOwner) Fault(fault *failure.Failure) { (*PeerCall)(c).violated(fault) }
 
 // violated fails the call because its answer breaks the protocol: an error to the caller, a CANCEL to the callee.
 func (c *PeerCall) violated(fault *failure.Failure) {

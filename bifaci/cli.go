@@ -163,7 +163,10 @@ func (r *cliRun) perform(ctx context.Context, rt *route, h *handler, values []*c
 	src := &cliPackage{run: r, values: values}
 	req.input.src = src
 	sink := newCLISink(r.out, r.err)
-	req.out = OutputStream{sink: sink, ctx: req.ctx, keepalive: r.c.opts.keepalive, check: r.contract(rt)}
+	req.out = OutputStream{sink: sink, ctx: req.ctx, keepalive: r.c.opts.keepalive}
+	if rt.def.Output != nil {
+		req.out.contract = cliContract{r, rt}
+	}
 	defer src.close()
 	defer sink.end()
 	err := req.join(callHandler(req.ctx, h, req))

@@ -21,12 +21,9 @@ func (c *Cartridge) definition(pattern string) *manifest.Cap {
 	return nil
 }
 
-// contract is the check of an output start against the cap's output definition; nil when there is nothing to check.
-func (w *wireRequest) contract(rt *route) func(sequence, unbounded bool) error {
-	if rt.def == nil || rt.def.Output == nil {
-		return nil
-	}
-	return w.checkContract
+// contract is the check of an output start against the cap's output definition.
+type contract interface {
+	check(sequence, unbounded bool) error
 }
 
 // breach is what is wrong with a start of the route's output, nil if nothing is.
@@ -41,7 +38,8 @@ func (rt *route) breach(sequence, unbounded bool) error {
 	return nil
 }
 
-func (w *wireRequest) checkContract(sequence, unbounded bool) error {
+// check implements contract.
+func (w *wireRequest) check(sequence, unbounded bool) error {
 	err := w.route.breach(sequence, unbounded)
 	if err == nil || w.link.c.opts.contractChecks {
 		return err
@@ -57,21 +55,21 @@ func (w *wireRequest) checkContract(sequence, unbounded bool) error {
 	return nil
 }
 
-// contract is the same check on the command line.
-func (r *cliRun) contract(rt *route) func(sequence, unbounded bool) error {
-	if rt.def.Output == nil {
-		return nil
+// cliContract is the same check on the command line.
+type cliContract struct {
+	r  *cliRun
+	rt *route
+}
+
+func (c cliContract) check(sequence, unbounded bool) error {
+	err := c.rt.breach(sequence, unbounded)
+	if err == nil || c.r.c.opts.contractChecks {
+		return err
 	}
-	return func(sequence, unbounded bool) error {
-		err := rt.breach(sequence, unbounded)
-		if err == nil || r.c.opts.contractChecks {
-			return err
-		}
-		if !r.audited.Swap(true) {
-			r.c.logBreach(rt, err)
-		}
-		return nil
+	if !c.r.audited.Swap(true) {
+		c.r.c.logBreach(c.rt, err)
 	}
+	return nil
 }
 
 func (c *Cartridge) logBreach(rt *route, err error) {

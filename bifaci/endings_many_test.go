@@ -178,7 +178,7 @@ func TestNothingIsLeft(t *testing.T) {
 		h.WantIdle()
 		require.Eventually(t, func() bool {
 			runtime.GC()
-			return made.Load()-collected.Load() <= 1 // the scratch frame of a lane may name the last one
+			return made.Load()-collected.Load() <= 2 // the scratch frame of a lane may name the last one, and the reader another
 		}, 20*time.Second, 10*time.Millisecond, "%d of %d requests are still reachable", made.Load()-collected.Load(), made.Load())
 	})
 }

@@ -27,9 +27,10 @@ type InputPackage struct {
 	taken atomic.Int32
 
 	mu      sync.Mutex
-	streams []*InputStream // resolved so far, in order
-	next    int            // the first that Next has not given out
-	err     error          // sticky
+	streams []*InputStream  // resolved so far, in order
+	room    [1]*InputStream // of streams, for the usual request
+	next    int             // the first that Next has not given out
+	err     error           // sticky
 }
 
 // packageSource gives the streams of a request one after the other.
@@ -78,6 +79,9 @@ func (p *InputPackage) at(ctx context.Context, n int) (*InputStream, error) {
 		switch {
 		case k < len(p.streams): // somebody else was quicker
 		case err == nil:
+			if p.streams == nil {
+				p.streams = p.room[:0]
+			}
 			p.streams = append(p.streams, s)
 		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 			p.mu.Unlock()

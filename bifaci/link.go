@@ -17,15 +17,17 @@ import (
 // link is one connection being served: the request table and what its reader, its writer and its handlers share. "The loop"
 // of the specification is the table under one short lock; whoever brings an event makes the turn (see design).
 type link struct {
-	c      *Cartridge
-	ctx    context.Context // of the run, without its end; every request's context derives from it
-	stages stages.Link
-	lanes  *stages.Lanes
-	dec    *stages.Decoder
-	pool   stages.Pool
-	index  *urn.Index
-	routes map[string]*route // by request URN as written; touched by the reader only
-	live   atomic.Pointer[Policy]
+	c       *Cartridge
+	ctx     context.Context // of the run, without its end; every request's context derives from it
+	stages  stages.Link
+	lanes   *stages.Lanes
+	dec     *stages.Decoder
+	pool    stages.Pool
+	index   *urn.Index
+	routes  map[string]*route // by request URN as written; touched by the reader only
+	latest  *wireRequest      // that a frame was found to belong to, or nil; touched by the reader only
+	arrived []*wireRequest    // admitted and not launched yet; touched by the reader only
+	live    atomic.Pointer[Policy]
 
 	handlers []handler
 
@@ -52,7 +54,7 @@ type route struct {
 	cap     string // as the requester wrote it
 	pattern string // canonical, R-1.43
 	handler int
-	media   string // of the response, R-6.30
+	media   []byte // of the response, R-6.30
 	err     error  // why media cannot be told
 	def     *manifest.Cap
 }

@@ -167,7 +167,7 @@ func TestLogs(t *testing.T) {
 		h := worker(t, 8, func(ctx context.Context, r *bifaci.Request) error {
 			p := r.Output().ProgressSender()
 			r.Go(func(context.Context) error {
-				for range 1200 { // more than the lane and the pipe hold
+				for range 3000 { // more than the lane, the writer and the pipe hold
 					if err := p.Log("info", failure.Internal, strings.Repeat("fills the lane ", 100)); err != nil {
 						return err
 					}

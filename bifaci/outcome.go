@@ -152,6 +152,9 @@ func (w *wireRequest) conclude(result error) {
 	l.start(start)
 }
 
+// Fault implements stages.Owner.
+func (w *wireRequest) Fault(fault *failure.Failure) { w.link.poison(w, fault) }
+
 // fail implements environment.
 func (l *link) fail(r *Request, err error) { l.end(r.wire, &outcome{failure: failure.From(err)}, err) }
 
@@ -166,6 +169,9 @@ func (w *wireRequest) farewell() (reason failure.CancelReason, cause error) {
 	return failure.HostAbort(failure.Internal, "the handler has returned"), ErrClosed
 }
 
+// succeeded is the outcome of every success.
+var succeeded = new(outcome)
+
 // success fills in END, when nothing stopped the request before. It is called under the lanes' lock.
 func (w *wireRequest) success(f *frame.Frame) bool {
 	w.mu.Lock()
@@ -173,7 +179,7 @@ func (w *wireRequest) success(f *frame.Frame) bool {
 	if w.outcome != nil {
 		return false
 	}
-	w.outcome = new(outcome)
+	w.outcome = succeeded
 	w.ended.Store(true)
 	f.EOF, f.Meta = true, frame.EndMeta(w.progress, cutText(w.message, int(w.link.stages.Limits.MaxFrame), 0))
 	f.Has = f.Has.With(frame.KeyEOF).With(frame.KeyMeta)

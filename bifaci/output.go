@@ -15,11 +15,10 @@ import (
 // receiver's window is full and ends early when the request ends; an error of a data call breaks the stream for
 // good, so that what is missing can never pass for success. Safe for concurrent use; data calls are served in order.
 type OutputStream struct {
-	sink outputSink
-	ctx  context.Context // of calls without one of their own: the request's
-	// check is asked before a start, R-6.35; nil for arguments.
-	check     func(sequence, unbounded bool) error
-	keepalive time.Duration // of RunWithKeepalive; 0 means the default
+	sink      outputSink
+	ctx       context.Context // of calls without one of their own: the request's
+	contract  contract        // asked before a start, R-6.35; nil when there is nothing to check
+	keepalive time.Duration   // of RunWithKeepalive; 0 means the default
 }
 
 // outputSink is where an output goes: a wire stream, or standard output in CLI mode.
@@ -79,10 +78,10 @@ func (o *OutputStream) start(unbounded bool, opts []StartOption) error {
 
 // audit asks the contract before a stream is started by a start or by its first data call.
 func (o *OutputStream) audit(sequence, unbounded bool) error {
-	if o.check == nil || o.sink.Started() {
+	if o.contract == nil || o.sink.Started() {
 		return nil
 	}
-	return o.check(sequence, unbounded)
+	return o.contract.check(sequence, unbounded)
 }
 
 // Write sends bytes under the request's context. Small writes coalesce into chunks of 4 KiB and more; there is no timer, so
@@ -91,7 +90,7 @@ func (o *OutputStream) Write(p []byte) (int, error) { return o.WriteContext(o.ct
 
 // WriteContext is Write under a context of the caller's.
 func (o *OutputStream) WriteContext(ctx context.Context, p []byte) (int, error) {
-	if o.check != nil {
+	if o.contract != nil {
 		if err := o.audit(false, false); err != nil {
 			return 0, err
 		}

@@ -54,6 +54,9 @@ func caught(v any) *PanicError {
 
 // logPanic sends the stack of a panic in err's chain, once.
 func logPanic(ctx context.Context, sink outputSink, err error) error {
+	if err == nil {
+		return nil
+	}
 	var p *PanicError
 	if !errors.As(err, &p) || p.logged.Swap(true) {
 		return nil

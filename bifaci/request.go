@@ -42,6 +42,8 @@ type wireRequest struct {
 	flow    stages.Flow
 	recv    stages.Receiver
 	sender  stages.Sender
+	sink    wireSink
+	name    [36]byte      // of the response stream
 	gates   credit.Router // of the response, fed by CREDIT
 	slot    pools.Waiter  // guarded by link.mu
 	handler *handler

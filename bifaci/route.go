@@ -101,10 +101,14 @@ func (l *link) turn() {
 
 // find looks a request up; w is nil when the id is over or unknown, and then the frame has been counted.
 func (l *link) find(f *frame.Frame) *wireRequest {
+	if w := l.latest; w != nil && w.flow.ID() == f.ID && !w.ended.Load() {
+		return w // it is in the table until it has ended
+	}
 	l.mu.Lock()
 	w := l.requests[f.ID]
 	if w != nil && !w.ended.Load() {
 		l.mu.Unlock()
+		l.latest = w
 		return w
 	}
 	recent := w != nil || l.recent.Contains(f.ID)
@@ -199,7 +203,8 @@ func (l *link) resolve(f *frame.Frame) (*route, *failure.Failure) {
 		return nil, no
 	}
 	rt := &route{cap: name, pattern: l.handlers[i].pattern.String(), handler: i}
-	rt.media, rt.err = urn.ResponseMedia(name)
+	media, err := urn.ResponseMedia(name)
+	rt.media, rt.err = []byte(media), err
 	rt.def = l.c.definition(rt.pattern)
 	if len(l.routes) >= maxRoutes {
 		clear(l.routes)
@@ -239,7 +244,7 @@ func (l *link) arrive(f *frame.Frame, rt *route) *failure.Failure {
 	if got.Admitted {
 		l.order(w)
 		l.mu.Unlock()
-		go w.serve() // ends with the handler; finish waits until the table is empty
+		l.arrived = append(l.arrived, w)
 		return nil
 	}
 	w.waiting = true
@@ -258,20 +263,23 @@ func (l *link) newRequest(id, routing frame.ID, rt *route) *wireRequest {
 	w.ctx, w.stop = context.WithCancelCause(l.ctx)
 	w.flow.Init(id, routing)
 	w.slot.Owner = w
-	w.recv.Init(&l.stages, &w.flow, frame.CreditRequest, func(f *failure.Failure) { l.poison(w, f) })
+	w.recv.Init(&l.stages, &w.flow, frame.CreditRequest, w)
 	flush := w.flushGrants
 	w.recv.BeforeWait(flush)
 	if w.handler.merged {
 		w.recv.Merge()
 	}
-	stream := frame.NewUUID().String()
-	w.sender.Init(&l.stages, &w.flow, stream, rt.media, flush)
-	if err := w.gates.Register(stream, w.sender.Gate()); err != nil {
+	name := frame.NewUUID().Append(w.name[:0])
+	w.sender.Init(&l.stages, &w.flow, name, rt.media, flush)
+	if err := w.gates.Register(string(name), w.sender.Gate()); err != nil {
 		panic(err) // a fresh router takes its first gate
 	}
 	w.input.src = wirePackage{w}
-	w.out.sink, w.out.ctx = wireSink{&w.sender, w}, w.ctx
-	w.out.check, w.out.keepalive = w.contract(rt), l.c.opts.keepalive
+	w.sink = wireSink{&w.sender, w}
+	w.out.sink, w.out.ctx, w.out.keepalive = &w.sink, w.ctx, l.c.opts.keepalive
+	if rt.def != nil && rt.def.Output != nil {
+		w.out.contract = w
+	}
 	if l.c.opts.ageFlush {
 		w.age = new(ageFlusher)
 		w.age.start(w.ctx, &w.sender)
@@ -305,6 +313,18 @@ func (l *link) bodyEnd(f *frame.Frame) {
 		w.recv.Close(&failure.Remote{Failure: *remote})
 	}
 	w.bodyEnd.Store(true)
+	l.latest = nil // it is not needed any more, and need not be kept
+	l.launch()
+}
+
+// launch starts the handlers of the requests that were admitted on arrival. The reader calls it when the body of a request is
+// complete, and before it may wait: a handler that finds what has arrived in its place need not be woken for it again.
+func (l *link) launch() {
+	for i, w := range l.arrived {
+		l.arrived[i] = nil
+		go w.serve() // ends with the handler; finish waits until the table is empty
+	}
+	l.arrived = l.arrived[:0]
 }
 
 // grant takes a CREDIT.

@@ -158,6 +158,8 @@ func interrupt(r io.Reader) {
 // nil at a clean end of the input.
 func (l *link) read(ctx context.Context) error {
 	var f frame.Frame
+	l.dec.BeforeRead(l.launch)
+	defer l.launch()
 	reorder := l.newReorder()
 	if reorder != nil {
 		defer reorder.Close()
@@ -180,7 +182,7 @@ func (l *link) read(ctx context.Context) error {
 		if err := l.ordered(reorder, &f, block); err != nil {
 			return err
 		}
-		if err := l.lanes.WaitOwn(ctx); err != nil {
+		if err := l.lanes.WaitOwn(ctx, l.launch); err != nil {
 			return err
 		}
 	}

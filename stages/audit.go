@@ -104,7 +104,7 @@ func (in *Inbox) audit() (again bool) {
 		}
 		if fault != nil {
 			cq.mu.Unlock()
-			in.recv.fault(fault)
+			in.recv.owner.Fault(fault)
 			return false
 		}
 		cq.q[i].flags |= chunkVerified

@@ -177,6 +177,7 @@ func TestAudit(t *testing.T) {
 				require.NoError(t, err)
 			}
 			<-audited
+			l.Close() // on a busy machine the link's own look may have become due as well
 			if round%3 == 1 {
 				require.Equal(t, uint64(8), in.window.Outstanding())
 			}

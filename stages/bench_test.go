@@ -46,7 +46,7 @@ func BenchmarkEmitItem(b *testing.B) {
 			link := benchLink(b, 1<<62)
 			flow := NewFlow(frame.NewUUID(), frame.NewUUID())
 			var s Sender
-			s.Init(link, flow, "8e3bb1a8-1111-4222-8333-123456789abc", "media:bytes", nil)
+			s.Init(link, flow, []byte("8e3bb1a8-1111-4222-8333-123456789abc"), []byte("media:bytes"), nil)
 			ctx, item := context.Background(), make([]byte, size)
 			var v any = item
 			b.ReportAllocs()
@@ -60,6 +60,11 @@ func BenchmarkEmitItem(b *testing.B) {
 	}
 }
 
+// faulty fails a benchmark whose data is refused.
+type faulty struct{ *testing.B }
+
+func (b faulty) Fault(f *failure.Failure) { b.Error(f) }
+
 // One CHUNK from the reader's hands into the stream and out again, with its grants.
 func BenchmarkRouteChunk(b *testing.B) {
 	for _, sequence := range []bool{false, true} {
@@ -67,7 +72,7 @@ func BenchmarkRouteChunk(b *testing.B) {
 			b.Run(fmt.Sprintf("sequence=%t/size=%d", sequence, size), func(b *testing.B) {
 				link := benchLink(b, 32)
 				var r Receiver
-				r.Init(link, NewFlow(frame.NewUUID(), frame.NewUUID()), frame.CreditRequest, func(f *failure.Failure) { b.Error(f) })
+				r.Init(link, NewFlow(frame.NewUUID(), frame.NewUUID()), frame.CreditRequest, faulty{b})
 				var start frame.Frame
 				start.Reset(frame.TypeStreamStart, frame.ID{})
 				start.StreamID, start.MediaURN, start.IsSequence = []byte("8e3bb1a8-1111-4222-8333-123456789abc"), []byte("media:bytes"), sequence
@@ -107,7 +112,7 @@ func BenchmarkForward(b *testing.B) {
 		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
 			link := benchLink(b, 1<<62)
 			var s Sender
-			s.Init(link, NewFlow(frame.NewUUID(), frame.NewUUID()), "8e3bb1a8-1111-4222-8333-123456789abc", "media:bytes", nil)
+			s.Init(link, NewFlow(frame.NewUUID(), frame.NewUUID()), []byte("8e3bb1a8-1111-4222-8333-123456789abc"), []byte("media:bytes"), nil)
 			enc := append(frame.AppendBytesHead(nil, size), make([]byte, size)...)
 			p := Piece{enc: enc, sum: frame.Checksum(enc), first: true, last: true}
 			ctx := context.Background()

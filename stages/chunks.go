@@ -41,8 +41,12 @@ type chunkQueue struct {
 	end     error         // nil while more may come; io.EOF after a clean end
 	wake    chan struct{} // capacity 1, made by the first wait
 	waiting bool
-	logs    int // LOG records in q
+	logs    int      // LOG records in q
+	room    [1]chunk // the first memory of q, for the usual stream of one chunk; see init
 }
+
+// init gives an empty queue its first memory. It is called before the queue is shared, and once: a reader may hold what was taken.
+func (cq *chunkQueue) init() { cq.q = cq.room[:0] }
 
 // put appends a chunk. It reports false, and takes nothing, once the queue has ended.
 func (cq *chunkQueue) put(c *chunk) bool {

@@ -33,7 +33,7 @@ func NewChunkStage(flow *Flow, id, media string, mode Mode, limits frame.Limits,
 	s.link.Pool, s.link.Limits = pool, limits
 	s.link.Lanes = NewLanes(nil, limits.MaxFrame, nil)
 	s.link.Lanes.tap = s.take
-	s.sender.Init(&s.link, flow, id, media, nil)
+	s.sender.Init(&s.link, flow, []byte(id), []byte(media), nil)
 	return s
 }
 

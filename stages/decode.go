@@ -20,6 +20,7 @@ const (
 // goroutine.
 type Decoder struct {
 	r        io.Reader
+	ahead    func() // called before a read, which may wait; or nil
 	pool     *Pool
 	maxFrame uint64
 	buf      []byte
@@ -39,6 +40,9 @@ type Decoder struct {
 func NewDecoder(r io.Reader, pool *Pool, maxFrame uint64) *Decoder {
 	return &Decoder{r: r, pool: pool, maxFrame: maxFrame, buf: make([]byte, readBufferSize)}
 }
+
+// BeforeRead makes f be called before every read of the input, which may wait.
+func (d *Decoder) BeforeRead(f func()) { d.ahead = f }
 
 // SetMaxFrame sets the largest frame body that is accepted, bytes.
 func (d *Decoder) SetMaxFrame(n uint64) { d.maxFrame = n }
@@ -158,6 +162,9 @@ func (d *Decoder) fill(n int) error {
 
 // read reads something, or gives a reason why not.
 func (d *Decoder) read(p []byte) (int, error) {
+	if d.ahead != nil {
+		d.ahead()
+	}
 	for range emptyReads {
 		if m, err := d.r.Read(p); m > 0 || err != nil {
 			return m, err

@@ -51,6 +51,7 @@ func newInbox(r *Receiver, f *frame.Frame) *Inbox {
 	if f.Has.Has(frame.KeyMeta) {
 		in.meta = append([]byte(nil), f.Meta...)
 	}
+	in.own.init()
 	in.window.Init(r.link.Limits.InitialCredit)
 	in.granter = Granter{lanes: r.link.Lanes, flow: r.flow, stream: append([]byte(nil), f.StreamID...), dir: r.dir, tell: r.link.Granted}
 	if in.sequence {
@@ -237,7 +238,7 @@ func (r *Receiver) drop(cq *chunkQueue) {
 			return
 		}
 		if fault := verifyRun(run); fault != nil {
-			r.fault(fault)
+			r.owner.Fault(fault)
 		}
 		for i := range run {
 			run[i].block.Release()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -195,6 +196,11 @@ type Batch struct {
 // On a nil error the caller must call End.
 func (l *Lanes) Begin(ctx context.Context, wait func()) (Batch, error) {
 	l.mu.Lock()
+	if l.err == nil && l.queue.first == nil && !l.roomAhead() {
+		l.mu.Unlock()
+		runtime.Gosched() // behind the writer, which nearly always makes room: cheaper than a place in the queue
+		l.mu.Lock()
+	}
 	if l.err == nil && (l.queue.first != nil || !l.roomAhead()) {
 		if err := l.waitRoom(ctx, wait); err != nil {
 			return Batch{}, err
@@ -367,8 +373,9 @@ func (l *Lanes) addOwn(n int) {
 }
 
 // WaitOwn waits while more than 4096 frames of the link's own making are unwritten, so that a host that floods and does
-// not read stops itself. Only the link's reader calls it. It ends with ctx, and at once when the writer failed.
-func (l *Lanes) WaitOwn(ctx context.Context) error {
+// not read stops itself. Only the link's reader calls it. wait, when not nil, is called before
+// a wait. It ends with ctx, and at once when the writer failed.
+func (l *Lanes) WaitOwn(ctx context.Context, wait func()) error {
 	for l.flooded.Load() {
 		l.mu.Lock()
 		if l.own <= ownMaxFrames || l.err != nil {
@@ -381,6 +388,9 @@ func (l *Lanes) WaitOwn(ctx context.Context) error {
 		}
 		free := l.ownFree
 		l.mu.Unlock()
+		if wait != nil {
+			wait()
+		}
 		select {
 		case <-free:
 		case <-ctx.Done():

@@ -166,11 +166,11 @@ func TestLanesBounds(t *testing.T) {
 					own(t, l.Lanes, NewUngatedFlow(frame.UintID(1), frame.ID{}))
 				}
 			}
-			require.NoError(t, l.Lanes.WaitOwn(ended()), "4096 are allowed")
+			require.NoError(t, l.Lanes.WaitOwn(ended(), nil), "4096 are allowed")
 			require.NoError(t, l.Lanes.Control(beat(1)))
-			require.ErrorIs(t, l.Lanes.WaitOwn(ended()), context.Canceled)
+			require.ErrorIs(t, l.Lanes.WaitOwn(ended(), nil), context.Canceled)
 			waited := make(chan error)
-			go func() { waited <- l.Lanes.WaitOwn(t.Context()) }()
+			go func() { waited <- l.Lanes.WaitOwn(t.Context(), nil) }()
 			synctest.Wait()
 			require.Empty(t, waited)
 			l.run()
@@ -188,7 +188,7 @@ func TestLanesBounds(t *testing.T) {
 		for range 5000 {
 			own(t, l.Lanes, shut)
 		}
-		require.NoError(t, l.Lanes.WaitOwn(ended()))
+		require.NoError(t, l.Lanes.WaitOwn(ended(), nil))
 		require.Empty(t, l.finish(t))
 	})
 	t.Run("R-4.9 unwritten grants of one stream merge beyond 8, and none is lost", func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestLanesBounds(t *testing.T) {
 		}
 		a.Grant(0)
 		b.Grant(5)
-		require.NoError(t, l.Lanes.WaitOwn(ended()), "ten thousand grants are ten frames")
+		require.NoError(t, l.Lanes.WaitOwn(ended(), nil), "ten thousand grants are ten frames")
 		frames := l.finish(t)
 		require.Len(t, frames, 10)
 		require.Equal(t, map[string]uint64{"a": 30_000, "b": 5}, credits(frames))

@@ -128,7 +128,7 @@ func TestLanesFail(t *testing.T) {
 				go func() { waiters <- put(t.Context(), l.Lanes, fl, nil, nil) }()
 			}
 			reader := make(chan error, 1)
-			go func() { reader <- l.Lanes.WaitOwn(t.Context()) }()
+			go func() { reader <- l.Lanes.WaitOwn(t.Context(), nil) }()
 			synctest.Wait()
 			require.Empty(t, waiters)
 			require.Empty(t, reader)
@@ -147,7 +147,7 @@ func TestLanesFail(t *testing.T) {
 			require.ErrorIs(t, l.Lanes.Control(beat(1)), errGone)
 			l.receive().start(t, "a", false).granter.Grant(1)
 			require.Equal(t, []frame.Type{frame.TypeHeartbeat, frame.TypeCredit}, c.closed)
-			require.NoError(t, l.Lanes.WaitOwn(t.Context()))
+			require.NoError(t, l.Lanes.WaitOwn(t.Context(), nil))
 			require.Equal(t, blocks*(256<<10+blockSlack), l.Pool.Held(), "what was not written gives its blocks back")
 		})
 	})

@@ -67,7 +67,7 @@ func (rr *runReader) next(ctx context.Context, q *chunkQueue, r *Receiver) (*chu
 		}
 		if fault := verifyRun(run); fault != nil {
 			rr.drop()
-			r.fault(fault)
+			r.owner.Fault(fault)
 			return nil, fault
 		}
 	}
@@ -119,7 +119,7 @@ func (in *Inbox) Next(ctx context.Context) (Item, error) {
 		}
 		item, ok, fault := in.assemble(c)
 		if fault != nil {
-			in.recv.fault(fault)
+			in.recv.owner.Fault(fault)
 			return Item{}, fault
 		}
 		if ok {
@@ -180,7 +180,7 @@ func (in *Inbox) nextOfRest() (item Item, ok bool, err error) {
 	n, done, err := a.scan.Feed(a.rest)
 	if err != nil {
 		fault := failure.Newf(failure.DecodeError, failure.Internal, "%s: %w", in.describe(), err)
-		in.recv.fault(fault)
+		in.recv.owner.Fault(fault)
 		return Item{}, false, fault
 	}
 	if !done {
@@ -191,7 +191,7 @@ func (in *Inbox) nextOfRest() (item Item, ok bool, err error) {
 	item, ok, fault := in.checked(Item{Enc: a.rest[:n:n]})
 	a.rest = a.rest[n:]
 	if fault != nil {
-		in.recv.fault(fault)
+		in.recv.owner.Fault(fault)
 		return Item{}, false, fault
 	}
 	return item, ok, nil
@@ -303,7 +303,7 @@ func (in *Inbox) nextFragment(ctx context.Context) (Piece, error) {
 // undecodable poisons the request for bytes that are no CBOR.
 func (in *Inbox) undecodable(err error) *failure.Failure {
 	fault := failure.Newf(failure.DecodeError, failure.Internal, "%s: %w", in.describe(), err)
-	in.recv.fault(fault)
+	in.recv.owner.Fault(fault)
 	return fault
 }
 
@@ -336,7 +336,7 @@ func (r *Receiver) NextMerged(ctx context.Context) (item Item, in *Inbox, log *f
 		in = c.in
 		item, ok, fault := in.assemble(c)
 		if fault != nil {
-			r.fault(fault)
+			r.owner.Fault(fault)
 			return Item{}, in, nil, fault
 		}
 		if in.sequence && len(in.seq.asm.rest) > 0 {

@@ -34,11 +34,17 @@ type ReassembleStage struct {
 func NewReassembleStage(link *Link, flow *Flow, dir frame.CreditDir) *ReassembleStage {
 	s := &ReassembleStage{link: link}
 	s.flow.Init(flow.id, flow.routing)
-	s.recv.Init(link, &s.flow, dir, func(f *failure.Failure) { s.fault = f })
+	s.recv.Init(link, &s.flow, dir, (*stageOwner)(s))
 	s.recv.Merge()
 	s.recv.rd.poll = true
 	return s
 }
+
+// stageOwner is the stage as the owner of its receiver.
+type stageOwner ReassembleStage
+
+// Fault makes the step that is under way fail.
+func (s *stageOwner) Fault(f *failure.Failure) { s.fault = f }
 
 // Step takes one frame and emits the items that are whole with it.
 func (s *ReassembleStage) Step(p Parcel, emit func(StreamItem) error) error {

@@ -39,7 +39,7 @@ type Receiver struct {
 	link  *Link
 	flow  *Flow
 	dir   frame.CreditDir
-	fault func(*failure.Failure)
+	owner Owner
 	wait  func() // called before a consumer waits, in place of Flush; or nil
 
 	merged *chunkQueue // one queue for all streams of a response, or nil
@@ -59,15 +59,23 @@ type Receiver struct {
 
 	mu      sync.Mutex
 	streams []*Inbox
+	room    [1]*Inbox // of streams, for the usual request
 	open    int
 	end     error         // nil while the body is open; io.EOF after its END
 	wake    chan struct{} // closed and replaced when streams or end change; made by the first wait
 }
 
-// Init prepares a receiver in place. dir names whose data its grants credit. fault is called, from any goroutine and at most
-// once per finding, when a consumer or the auditor finds a payload that breaks.
-func (r *Receiver) Init(link *Link, flow *Flow, dir frame.CreditDir, fault func(*failure.Failure)) {
-	r.link, r.flow, r.dir, r.fault = link, flow, dir, fault
+// Owner is whose data a [Receiver] receives.
+type Owner interface {
+	// Fault is called, from any goroutine and at most once per finding, when a consumer or the auditor finds a payload that
+	// breaks.
+	Fault(*failure.Failure)
+}
+
+// Init prepares a receiver in place. dir names whose data its grants credit.
+func (r *Receiver) Init(link *Link, flow *Flow, dir frame.CreditDir, owner Owner) {
+	r.link, r.flow, r.dir, r.owner = link, flow, dir, owner
+	r.streams = r.room[:0]
 }
 
 // BeforeWait makes f be called before a consumer waits, in place of Flush: it grants what the same request has consumed anywhere,

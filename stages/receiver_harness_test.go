@@ -20,13 +20,16 @@ type peer struct {
 
 func (l *testLink) receive() *peer {
 	p := &peer{Receiver: new(Receiver), link: l}
-	p.Init(&l.Link, NewFlow(frame.UintID(7), frame.ID{}), frame.CreditRequest, func(f *failure.Failure) {
-		p.mu.Lock()
-		p.faults = append(p.faults, f)
-		p.mu.Unlock()
-		p.Fail(f)
-	})
+	p.Init(&l.Link, NewFlow(frame.UintID(7), frame.ID{}), frame.CreditRequest, p)
 	return p
+}
+
+// Fault implements Owner.
+func (p *peer) Fault(f *failure.Failure) {
+	p.mu.Lock()
+	p.faults = append(p.faults, f)
+	p.mu.Unlock()
+	p.Fail(f)
 }
 
 // found gives the codes of what consumers and the auditor have found.

@@ -85,11 +85,10 @@ const (
 // bufHead is the room in front of coalesced bytes for the head of their CBOR byte string.
 const bufHead = 5
 
-// Init prepares a sender in place: stream id and media URN of its STREAM_START, and the hook that grants what the same
-// request has consumed before the sender waits for anything.
-func (s *Sender) Init(link *Link, flow *Flow, id, media string, hook func()) {
-	s.link, s.flow, s.hook = link, flow, hook
-	s.id, s.media = []byte(id), []byte(media)
+// Init prepares a sender in place: stream id and media URN of its STREAM_START, which are kept and never changed, and the hook
+// that grants what the same request has consumed before the sender waits for anything.
+func (s *Sender) Init(link *Link, flow *Flow, id, media []byte, hook func()) {
+	s.link, s.flow, s.hook, s.id, s.media = link, flow, hook, id, media
 	s.gate.Init(link.Limits.InitialCredit)
 }
 

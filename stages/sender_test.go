@@ -20,7 +20,7 @@ var errGone = errors.New("the caller has left")
 
 func (l *testLink) sender(hook func()) *Sender {
 	s := new(Sender)
-	s.Init(&l.Link, NewFlow(frame.UintID(7), frame.ID{}), testStream, "media:bytes", hook)
+	s.Init(&l.Link, NewFlow(frame.UintID(7), frame.ID{}), []byte(testStream), []byte("media:bytes"), hook)
 	return s
 }
 
@@ -135,7 +135,7 @@ func TestSenderEnds(t *testing.T) {
 		limits.MaxFrame = 400
 		l := newTestLink(limits).run()
 		s := new(Sender)
-		s.Init(&l.Link, NewFlow(frame.UintID(7), frame.ID{}), testStream, "media:"+strings.Repeat("x", 500), nil)
+		s.Init(&l.Link, NewFlow(frame.UintID(7), frame.ID{}), []byte(testStream), []byte("media:"+strings.Repeat("x", 500)), nil)
 		require.NoError(t, s.Write(t.Context(), []byte("small")))
 		decided := false
 		err := s.CloseWith(t.Context(), func(*frame.Frame) bool { decided = true; return true })

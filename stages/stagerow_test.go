@@ -109,7 +109,7 @@ func TestChunkStageR6_39_R6_40_R6_41_GivesTheFramesOfTheSender(t *testing.T) {
 		l := newTestLink(limits).run()
 		flow := NewFlow(frame.UintID(7), frame.ID{})
 		var s Sender
-		s.Init(&l.Link, flow, testStream, "media:bytes", nil)
+		s.Init(&l.Link, flow, []byte(testStream), []byte("media:bytes"), nil)
 		if mode.Sequence || mode.Unbounded {
 			require.NoError(rt, s.Start(t.Context(), mode))
 		}

@@ -1,9 +1,8 @@
 package frame
 
 import (
-	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
+	"math/rand/v2"
 	"strconv"
 )
 
@@ -32,10 +31,14 @@ func UintID(n uint64) ID {
 	return id
 }
 
-// NewUUID is a fresh random id, a version-4 uuid.
+// uuidText is the length of a uuid's text, bytes.
+const uuidText = 36
+
+// NewUUID is a fresh random id, a version-4 uuid. It names things and guards nothing: whoever reads one link can see it.
 func NewUUID() ID {
 	id := ID{kind: idUUID}
-	_, _ = rand.Read(id.bytes[:]) // never fails (crypto/rand documents it)
+	binary.BigEndian.PutUint64(id.bytes[:], rand.Uint64())
+	binary.BigEndian.PutUint64(id.bytes[8:], rand.Uint64())
 	id.bytes[6] = id.bytes[6]&0x0f | 0x40
 	id.bytes[8] = id.bytes[8]&0x3f | 0x80
 	return id
@@ -52,21 +55,26 @@ func (id ID) Uint() (uint64, bool) { return binary.BigEndian.Uint64(id.bytes[8:]
 
 // String is the textual uuid (8-4-4-4-12), the decimal integer, or "none".
 func (id ID) String() string {
+	var text [uuidText]byte
+	return string(id.Append(text[:0]))
+}
+
+// Append appends the text of [ID.String] to dst.
+func (id ID) Append(dst []byte) []byte {
 	switch id.kind {
 	case idUUID:
-		var text [36]byte
-		at := 0
-		for i, part := range [...][]byte{id.bytes[:4], id.bytes[4:6], id.bytes[6:8], id.bytes[8:10], id.bytes[10:]} {
-			if i > 0 {
-				text[at] = '-'
-				at++
+		for i, b := range id.bytes {
+			switch i {
+			case 4, 6, 8, 10:
+				dst = append(dst, '-')
 			}
-			at += hex.Encode(text[at:], part)
+			const digits = "0123456789abcdef"
+			dst = append(dst, digits[b>>4], digits[b&15])
 		}
-		return string(text[:])
+		return dst
 	case idUint:
 		n, _ := id.Uint()
-		return strconv.FormatUint(n, 10)
+		return strconv.AppendUint(dst, n, 10)
 	}
-	return "none"
+	return append(dst, "none"...)
 }

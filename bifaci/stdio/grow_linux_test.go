@@ -164,9 +164,10 @@ func TestGrowWritingEnd(t *testing.T) {
 		require.ErrorIs(t, err, syscall.EPIPE)
 		_, err = out.Write([]byte("d"))
 		require.ErrorIs(t, err, syscall.EPIPE)
-		for i, iovec := range out.vector[:cap(out.vector)] {
+		for i, iovec := range out.vector.iovecs[:cap(out.vector.iovecs)] {
 			assert.Nil(t, iovec.Base, "vector %d", i)
 		}
+		assert.Nil(t, out.vector.left)
 		assert.Nil(t, out.single[0])
 	})
 }

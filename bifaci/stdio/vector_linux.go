@@ -10,16 +10,22 @@ import (
 // maxVectors is IOV_MAX of the kernel, the most buffers one writev(2) takes.
 const maxVectors = 1024
 
-// vector is the array of a writev(2), kept for the next one.
-type vector []syscall.Iovec
+// vector is the array of a writev(2) and how far it has got, kept for the next one.
+type vector struct {
+	iovecs  []syscall.Iovec
+	left    []syscall.Iovec // of iovecs, not written yet
+	written int64           // bytes
+	err     error
+	push    func(fd uintptr) bool // Out.push, made once
+}
 
 // writeVector hands the buffers to the kernel as they lie.
 func (o *Out) writeVector(bufs [][]byte) (written int64, err error) {
 	for len(bufs) > 0 {
 		var taken int
-		taken, o.vector = fillVector(o.vector[:0], bufs)
+		taken, o.vector.iovecs = fillVector(o.vector.iovecs[:0], bufs)
 		bufs = bufs[taken:]
-		n, err := o.writeAll(o.vector)
+		n, err := o.writeAll()
 		written += n
 		if err != nil {
 			return written, err
@@ -30,7 +36,7 @@ func (o *Out) writeVector(bufs [][]byte) (written int64, err error) {
 
 // fillVector appends buffers until the vector is full, and returns how many of them it went through. Empty ones are
 // left out, a vector of nothing but those would look like a write of nothing.
-func fillVector(v vector, bufs [][]byte) (taken int, filled vector) {
+func fillVector(v []syscall.Iovec, bufs [][]byte) (taken int, filled []syscall.Iovec) {
 	for _, buf := range bufs {
 		if len(v) == maxVectors {
 			break
@@ -45,37 +51,46 @@ func fillVector(v vector, bufs [][]byte) (taken int, filled vector) {
 	return taken, v
 }
 
-// writeAll writes everything in v, waiting in the poller as often as it takes, and leaves it cleared so that it pins no
+// writeAll writes the whole vector, waiting in the poller as often as it takes, and leaves it cleared so that it pins no
 // payload.
-func (o *Out) writeAll(v vector) (written int64, err error) {
-	defer clear(v)
-	left := v
-	waitErr := o.end.raw.Write(func(fd uintptr) bool {
-		for len(left) > 0 {
-			n, _, errno := syscall.Syscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&left[0])), uintptr(len(left)))
-			switch errno {
-			case 0:
-				written += int64(n)
-				left = advanceVector(left, int(n))
-				if len(left) > 0 {
-					o.growOnce(fd) // a short write: the pipe is full
-				}
-			case syscall.EINTR:
-			case syscall.EAGAIN:
-				if !o.growOnce(fd) {
-					return false
-				}
-			default:
-				err = errno
-				return true
-			}
-		}
-		return true
-	})
-	if err == nil {
-		err = waitErr
+func (o *Out) writeAll() (written int64, err error) {
+	v := &o.vector
+	if v.push == nil {
+		v.push = o.push
 	}
-	return written, err
+	v.left, v.written, v.err = v.iovecs, 0, nil
+	waitErr := o.end.raw.Write(v.push)
+	clear(v.iovecs)
+	v.left = nil
+	if v.err == nil {
+		v.err = waitErr
+	}
+	return v.written, v.err
+}
+
+// push writes until everything is written, which it reports, or the pipe is full.
+func (o *Out) push(fd uintptr) bool {
+	v := &o.vector
+	for len(v.left) > 0 {
+		n, _, errno := syscall.Syscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&v.left[0])), uintptr(len(v.left)))
+		switch errno {
+		case 0:
+			v.written += int64(n)
+			v.left = advanceVector(v.left, int(n))
+			if len(v.left) > 0 {
+				o.growOnce(fd) // a short write: the pipe is full
+			}
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			if !o.growOnce(fd) {
+				return false
+			}
+		default:
+			v.err = errno
+			return true
+		}
+	}
+	return true
 }
 
 // growOnce grows a full pipe the first time it is asked to, and reports whether there is room now.
@@ -89,7 +104,7 @@ func (o *Out) growOnce(fd uintptr) bool {
 }
 
 // advanceVector drops the first n bytes of v.
-func advanceVector(v vector, n int) vector {
+func advanceVector(v []syscall.Iovec, n int) []syscall.Iovec {
 	for len(v) > 0 && n >= int(v[0].Len) {
 		n -= int(v[0].Len)
 		v = v[1:]

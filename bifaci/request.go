@@ -51,6 +51,7 @@ type wireRequest struct {
 	before  chan struct{} // the same of the request admitted before, or nil
 
 	waiting bool        // state Q; guarded by link.mu
+	noCalls bool        // the handler has returned; guarded by mu
 	bodyEnd atomic.Bool // END or ERR of the body was received: state E
 	stopped atomic.Bool // cancelled or poisoned: state X
 	ended   atomic.Bool // the terminal is on its way: state T
@@ -62,7 +63,6 @@ type wireRequest struct {
 	references *references            // made by the first reference, or nil
 	calls      map[frame.ID]*PeerCall // peer calls of the handler; ended ones are swept out now and then
 	sweepAt    int                    // the number of them at which
-	noCalls    bool                   // the handler has returned
 	outcome    *outcome               // set once: how the request ends
 	progress   float64                // for END, R-6.46
 	message    string

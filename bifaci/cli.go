@@ -143,6 +143,9 @@ type cliRun struct {
 	out, err io.Writer
 	maxChunk int
 	audited  atomic.Bool // a broken output contract was reported, R-6.35
+
+	mu   sync.Mutex
+	taps []*tap // of the live feeds of the command
 }
 
 func (r *cliRun) options() *options            { return &r.c.opts }
@@ -160,7 +163,7 @@ func (r *cliRun) perform(ctx context.Context, rt *route, h *handler, values []*c
 	req := &Request{env: r, route: rt}
 	req.ctx, req.stop = context.WithCancelCause(ctx)
 	defer req.stop(context.Canceled)
-	src := &cliPackage{run: r, values: values}
+	src := &cliPackage{run: r, values: values, life: req.ctx, turn: make(chan struct{}, 1), live: make(map[int]*InputStream)}
 	req.input.src = src
 	sink := newCLISink(r.out, r.err)
 	req.out = OutputStream{sink: sink, ctx: req.ctx, keepalive: r.c.opts.keepalive}
@@ -204,10 +207,6 @@ func (h *handler) call(ctx context.Context, req *Request) error {
 	wet.Set(WetKeyRequest, req)
 	return op.Perform(ctx, new(DryContext), &wet)
 }
-
-// closeFeeds ends the live input of a command: a streaming standard input ends as if it had been closed. It reports whether there
-// was one.
-func (r *cliRun) closeFeeds() bool { return r.stdin.close() }
 
 // quoted is a word in quotes: as it is when it can be printed.
 func quoted(word string) string {

@@ -16,6 +16,7 @@ type cliValue struct {
 	media string   // label of its stream
 	bytes []byte   // the value itself
 	files []string // the files that hold it; used when fromFiles
+	live  *cliFeed // used when fromFeed
 	kind  cliKind
 }
 
@@ -25,6 +26,7 @@ const (
 	fromBytes cliKind = iota
 	fromFiles
 	fromStdin // streaming, as it comes
+	fromFeed
 )
 
 // flagValue scans the words for a flag: the next word, or what follows "flag=" (spec/manifest-cli.md 10.1).
@@ -86,10 +88,14 @@ func (r *cliRun) plan(ctx context.Context, def *manifest.Cap, words []string) ([
 			given[i] = &v
 		}
 	}
+	fed, live, err := r.feedWords(def, args, words)
+	if err != nil {
+		return nil, err
+	}
 	// A streaming main input that nothing else gives takes stdin for itself (10.4).
 	streaming := -1
 	for i, a := range args {
-		if given[i] == nil && a.IsStreaming && def.IsMainInput(a) && r.stdin.available() {
+		if i != fed && given[i] == nil && a.IsStreaming && def.IsMainInput(a) && r.stdin.available() {
 			streaming = i
 			break
 		}
@@ -97,7 +103,11 @@ func (r *cliRun) plan(ctx context.Context, def *manifest.Cap, words []string) ([
 	var values []*cliValue
 	var missing []string
 	for i, a := range args {
-		v, err := r.value(ctx, a, given[i], i == streaming, streaming < 0 && a.HasStdin(), len(words) > 0)
+		if i == fed {
+			values = append(values, live)
+			continue
+		}
+		v, err := r.value(ctx, def, a, given[i], i == streaming, streaming < 0 && a.HasStdin(), len(words) > 0)
 		if err != nil {
 			return nil, err
 		}
@@ -141,11 +151,11 @@ func describeArg(a manifest.Arg) string {
 }
 
 // value finds one argument's value, or nil when it is absent.
-func (r *cliRun) value(ctx context.Context, a manifest.Arg, given *string, streaming, mayRead, hasWords bool) (*cliValue, error) {
+func (r *cliRun) value(ctx context.Context, def *manifest.Cap, a manifest.Arg, given *string, streaming, mayRead, hasWords bool) (*cliValue, error) {
 	v := &cliValue{arg: a, media: a.StreamURN()}
 	switch {
 	case given != nil:
-		return v, v.fromText([]byte(*given))
+		return v, r.fromText(def, v, []byte(*given))
 	case streaming:
 		v.kind = fromStdin
 		return v, nil
@@ -162,7 +172,7 @@ func (r *cliRun) value(ctx context.Context, a manifest.Arg, given *string, strea
 	if a.DefaultValue == nil || string(a.DefaultValue) == "null" {
 		return nil, nil
 	}
-	return v, v.fromText(defaultText(a.DefaultValue))
+	return v, r.fromText(def, v, defaultText(a.DefaultValue))
 }
 
 // defaultText is a default value as bytes: text without quotes, everything else as its JSON.
@@ -174,13 +184,15 @@ func defaultText(raw json.RawMessage) []byte {
 	return raw
 }
 
-// fromText takes a value from the command line or a default: of a path reference with content it is the paths of files.
-func (v *cliValue) fromText(text []byte) error {
+// fromText takes a value from the command line or a default: of a path reference with content it is the paths of files, of a live
+// reference the selector of a feed.
+func (r *cliRun) fromText(def *manifest.Cap, v *cliValue, text []byte) (err error) {
 	_, content := v.arg.ContentURN()
 	switch {
 	case v.arg.IsLiveReference():
-		return failure.Newf(failure.FeedUnavailable, failure.Environment, "the live input %s is not available in this build", v.arg.MediaURN).
-			ForArgument(v.arg.MediaURN)
+		v.kind = fromFeed
+		v.media, v.live, err = r.liveFeed(def, v.arg.MediaURN, text)
+		return err
 	case !v.arg.IsPathReference() || !content:
 		v.bytes = text
 		return nil

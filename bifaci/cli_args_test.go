@@ -310,9 +310,10 @@ func TestCLIPathReferences(t *testing.T) {
 		assert.Empty(t, runs)
 	})
 	t.Run("section 10.3 R-9.3 a live reference without a backend", func(t *testing.T) {
-		arg := manifest.NewArg("media:audio;live;microphone", true, manifest.Stdin(cliText), manifest.CLIFlag("--feed")).Sequence(true)
-		got := cliRunOn(t, cliOne(t, says("no"), arg), noReads{t}, "work", "--feed", "{}")
-		assert.Regexp(t, `^FEED_UNAVAILABLE: .*media:audio;live;microphone`, got.stderr)
+		arg := manifest.NewArg("media:image;live;webcam", true, manifest.Stdin(cliText), manifest.CLIFlag("--eye")).Sequence(true)
+		got := cliRunOn(t, cliOne(t, says("no"), arg), noReads{t}, "work", "--eye", "{}")
+		assert.Regexp(t, `^FEED_UNAVAILABLE: .*media:image;live;webcam`, got.stderr)
 		assert.Equal(t, StatusFailed, got.status)
+		assert.Empty(t, got.stdout)
 	})
 }

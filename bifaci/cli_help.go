@@ -46,6 +46,10 @@ func (c *Cartridge) capHelp(def *manifest.Cap) string {
 			fmt.Fprintf(table, "  %s\t%s\t%s\n", sourceName(s), oneLine(a.Description), presence(a))
 		}
 	}
+	if feeds := c.feedsFor(def); len(feeds) > 0 && !declares(def.EffectiveArgs(), feedFlag) {
+		fmt.Fprintf(table, "  %s\tlive input instead, until interrupted: %s\t\n", feedFlag, strings.Join(feeds, ", "))
+		fmt.Fprintf(table, "  %s\tits device, params and stop conditions, as JSON\t(default {})\n", feedSelectorFlag)
+	}
 	b.WriteString("\n")
 	flushTable(table)
 	return b.String()

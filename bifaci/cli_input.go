@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
+	"github.com/pipe-cartridge/pipe/bifaci/feed"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 	"github.com/pipe-cartridge/pipe/stages"
 )
@@ -16,12 +17,17 @@ import (
 type cliPackage struct {
 	run    *cliRun
 	values []*cliValue
+	life   context.Context // of the request, which its feeds end with
 
-	mu   sync.Mutex
-	open []itemSource
+	turn chan struct{}        // capacity 1: one goroutine opens a feed at a time
+	live map[int]*InputStream // the feeds that are open; guarded by turn
+
+	mu    sync.Mutex
+	open  []itemSource
+	feeds []*feed.Feed
 }
 
-func (p *cliPackage) stream(_ context.Context, n int) (*InputStream, error) {
+func (p *cliPackage) stream(ctx context.Context, n int) (*InputStream, error) {
 	if n >= len(p.values) {
 		return nil, io.EOF
 	}
@@ -29,6 +35,8 @@ func (p *cliPackage) stream(_ context.Context, n int) (*InputStream, error) {
 	s := &InputStream{media: v.media, sequence: v.arg.IsSequence}
 	limit := p.run.c.opts.maxItemSize
 	switch v.kind {
+	case fromFeed:
+		return p.feed(ctx, n, v)
 	case fromStdin:
 		s.unbounded = true
 		s.src = newStdinSource(p.run.stdin, p.run.maxChunk)
@@ -43,12 +51,18 @@ func (p *cliPackage) stream(_ context.Context, n int) (*InputStream, error) {
 	return s, nil
 }
 
-// close ends what the handler has left open.
+// close ends what the handler has left open, and waits until devices are released.
 func (p *cliPackage) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.open {
 		s.discard()
+	}
+	for _, f := range p.feeds {
+		f.Cancel(ErrClosed)
+	}
+	for _, f := range p.feeds {
+		<-f.Done()
 	}
 }
 

@@ -50,6 +50,7 @@ func (t *tap) shut() bool {
 	case <-t.feed.Done():
 		return false
 	default:
+		t.feed.Close() // the tap does it too, a moment later
 		return true
 	}
 }

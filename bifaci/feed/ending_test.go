@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,6 +133,31 @@ func TestEnds(t *testing.T) {
 			wantDone(t, b)
 		})
 	})
+	t.Run("R-9.41 a device whose error wraps the end of something is no clean end", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := openBench(t.Context(), t, Selector{})
+			b.end <- fmt.Errorf("the driver's pipe: %w", io.EOF)
+			_, end := b.Next(t.Context())
+			wantFailure(t, end, failure.FeedFailed, failure.Environment, "the driver's pipe: EOF")
+			assert.NotErrorIs(t, end, io.EOF)
+		})
+	})
+	for name, leave := range map[string]func(){"panics": func() { panic("unplugged") }, "ends its goroutine": runtime.Goexit} {
+		t.Run("R-9.41 R-9.43 a backend that "+name, func(t *testing.T) {
+			f, err := New(t.Context(), backendFunc(func(context.Context, Selector) (Capture, error) {
+				return Capture{Run: func(_ context.Context, to *Sink) error {
+					to.Push(Sample{Data: []byte("x")})
+					leave()
+					return nil
+				}}, nil
+			}), Selector{})
+			require.NoError(t, err)
+			items, end := readAll(t.Context(), f)
+			assert.Len(t, items, 1)
+			wantFailure(t, end, failure.FeedFailed, failure.Environment)
+			<-f.Done()
+		})
+	}
 	t.Run("R-9.41 the first end counts", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := openBench(t.Context(), t, Selector{})

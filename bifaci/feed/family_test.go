@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -137,6 +138,20 @@ func TestOpen(t *testing.T) {
 		_, err := New(t.Context(), backendFunc(func(context.Context, Selector) (Capture, error) { return Capture{}, refusal }), Selector{})
 		wantFailure(t, err, failure.FeedUnavailable, failure.Environment, "in use")
 		assert.ErrorIs(t, err, refusal)
+	})
+	t.Run("R-9.6 R-9.41 whose error of opening wraps the end of something is no end", func(t *testing.T) {
+		for name, refusal := range map[string]error{
+			"plain":      fmt.Errorf("the driver's pipe: %w", io.EOF),
+			"classified": failure.Newf("DRIVER", failure.Resource, "the driver's pipe: %w", io.EOF),
+		} {
+			broken := backendFunc(func(context.Context, Selector) (Capture, error) { return Capture{}, refusal })
+			_, err := New(t.Context(), broken, Selector{})
+			require.ErrorContains(t, err, "the driver's pipe: EOF", name)
+			assert.NotErrorIs(t, err, io.EOF, name)
+			_, err = Open(t.Context(), "media:live;synthetic", Selector{}, WithBackend(Synthetic, broken))
+			require.ErrorContains(t, err, "the driver's pipe: EOF", name)
+			assert.NotErrorIs(t, err, io.EOF, name)
+		}
 	})
 	t.Run("R-9.6 a device that classifies its refusal", func(t *testing.T) {
 		refusal := failure.New("NOT_YOURS", failure.User, "the owner said no")

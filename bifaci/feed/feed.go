@@ -72,9 +72,22 @@ func openError(ctx context.Context, err error) error {
 	}
 	var classified failure.Classified
 	if errors.As(err, &classified) {
+		if errors.Is(err, io.EOF) {
+			f := *failure.From(err)
+			f.Err = noEnd(f.Err)
+			return &f
+		}
 		return err
 	}
-	return unavailable("the device cannot be opened: %w", err)
+	return unavailable("the device cannot be opened: %w", noEnd(err))
+}
+
+// noEnd keeps an error of a device from matching io.EOF, which is what readers take for a clean end.
+func noEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 // arm sets up what ends the feed from outside, and ends it at once if nothing may be captured.

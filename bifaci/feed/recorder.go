@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"time"
@@ -78,6 +79,9 @@ func (r *recorder) death(err error) error {
 	how := "exit status 0"
 	if r.status != nil {
 		how = r.status.Error()
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
 	}
 	return fmt.Errorf("%s ended with %s while recording (%w); it said: %s", r.command.Path, how, err, r.log.said())
 }

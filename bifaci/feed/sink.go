@@ -59,7 +59,7 @@ func overrunFailure(lostByDevice, ringItems uint64) *failure.Failure {
 // Fail ends the feed because the device failed: what was captured is still read, then FEED_FAILED, class environment
 //
 func (s *Sink) Fail(err error) {
-	s.f.finish(failure.Newf(failure.FeedFailed, failure.Environment, "live feed: the device failed: %w", err))
+	s.f.finish(failure.Newf(failure.FeedFailed, failure.Environment, "live feed: the device failed: %w", noEnd(err)))
 }
 
 // Finish ends the feed because the device is through: what was captured is still read, then io.EOF.

@@ -45,7 +45,8 @@ func newManifest() *manifest.Manifest {
 		manifest.NewArg(mediaTopRule, false, manifest.CLIFlag("--toprule")).Describe("the grammar's rule to start with"),
 	}
 	pcm := []manifest.Arg{
-		manifest.NewArg(mediaRate, false, manifest.CLIFlag("--sample-rate")).Default(16000).Describe("samples a second"),
+		manifest.NewArg(mediaRate, false, manifest.CLIFlag("--sample-rate")).Default(16000).
+			Describe("samples a second; of all three counts what the capture itself says"),
 		manifest.NewArg(mediaChannels, false, manifest.CLIFlag("--channels")).Default(1).Describe("1 to 8, interleaved"),
 		manifest.NewArg(mediaSampleFormat, false, manifest.CLIFlag("--sample-format")).Default("s16le").
 			Describe("u8, s16le, s16be, s24le, s32le, f32le or f64le"),
@@ -53,7 +54,7 @@ func newManifest() *manifest.Manifest {
 	wav := manifest.NewArg(mediaWAVPath, true, manifest.Stdin(mediaWAV), manifest.Position(0)).Streaming(true).
 		Describe("a WAV file or stream, also one that has no end yet")
 	frames := manifest.NewArg(mediaPCM, true, manifest.Stdin(mediaPCM)).Streaming(true).Sequence(true).
-		Describe("raw samples, as buffers of a live capture or as a stream of bytes")
+		Describe("raw samples: a live capture, or a stream of bytes")
 	text := manifest.NewArg(mediaText, true, manifest.Stdin(mediaText)).Streaming(true).Describe("any text")
 
 	caps := manifest.DefaultGroup(

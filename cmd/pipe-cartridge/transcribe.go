@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/pipe-cartridge/pipe/bifaci"
+	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 	"github.com/pipe-cartridge/pipe/cmd/pipe-cartridge/internal/audio"
 	"github.com/pipe-cartridge/pipe/cmd/pipe-cartridge/internal/engine"
@@ -23,7 +25,10 @@ func transcribe(ctx context.Context, r *bifaci.Request) error {
 // listen is the handler of the raw PCM capability.
 func listen(ctx context.Context, r *bifaci.Request) error {
 	return run(ctx, r, mediaPCM, func(s *settings, main *bifaci.InputStream) iter.Seq2[engine.Block, error] {
-		f := audio.Format{Rate: s.rate, Channels: s.channels, Encoding: s.encoding}
+		f, err := captured(main.Meta(), audio.Format{Rate: s.rate, Channels: s.channels, Encoding: s.encoding})
+		if err != nil {
+			return func(yield func(engine.Block, error) bool) { yield(engine.Block{}, err) }
+		}
 		return audio.DecodeRaw(ctx, (&captureSource{itemSource: itemSource{stream: main}, format: f}).pull, f)
 	})
 }
@@ -68,6 +73,31 @@ func run(ctx context.Context, r *bifaci.Request, mainURN string, decode func(*se
 		return out.EmitItem(ctx, last, nil)
 	}
 	return nil
+}
+
+// captured is the format that a capture says it has; what it does not say is as the arguments say.
+func captured(meta frame.Meta, f audio.Format) (audio.Format, error) {
+	for key, to := range map[string]*int{"sample_rate": &f.Rate, "channels": &f.Channels} {
+		switch n := meta[key].(type) {
+		case nil:
+		case int64:
+			*to = int(min(max(n, 0), math.MaxInt32)) // the front end judges it
+		default:
+			return f, failure.Newf(codeArgument, failure.Input, "the stream's %s is %v, want a whole number", key, n).ForArgument(mediaPCM)
+		}
+	}
+	switch name := meta["sample_format"].(type) {
+	case nil:
+	case string:
+		encoding, err := audio.ParseEncoding(name)
+		if err != nil {
+			return f, failure.Newf(codeArgument, failure.Input, "the stream's sample_format: %w", err).ForArgument(mediaPCM)
+		}
+		f.Encoding = encoding
+	default:
+		return f, failure.Newf(codeArgument, failure.Input, "the stream's sample_format is %v, want text", name).ForArgument(mediaPCM)
+	}
+	return f, nil
 }
 
 // itemSource pulls the audio out of an input stream, item by item.

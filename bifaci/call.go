@@ -26,6 +26,9 @@ type CallConfig struct {
 	Parent  frame.ID // the request that the call belongs to, for meta.parent_rid; the zero ID for none
 	// Ended is called once when the response has ended or the call was given up, from any goroutine and without a lock.
 	Ended func(*PeerCall)
+	// Cancelled is called once when the call is given up, from any goroutine and without a lock, before its CANCEL is sent; what it
+	// returns is called behind that. It may be nil.
+	Cancelled func(failure.CancelReason) (then func())
 	// Flush grants what else the caller has consumed before the call waits; may be nil.
 	Flush func()
 	// AgeFlush sends small writes on arguments by age.
@@ -380,6 +383,10 @@ func (c *PeerCall) Abandon(cause error, reason failure.CancelReason) {
 }
 
 func (c *PeerCall) abandon(cause error, reason failure.CancelReason) {
+	then := func() {}
+	if c.cfg.Cancelled != nil {
+		then = c.cfg.Cancelled(reason)
+	}
 	c.recv.Fail(cause)
 	c.gates.CloseAll(cause) // before CANCEL, so that nobody sends behind it who waits for credit now
 	c.forget()              // before CANCEL, so that what the callee sends in answer to it finds no call any more
@@ -387,6 +394,7 @@ func (c *PeerCall) abandon(cause error, reason failure.CancelReason) {
 		c.cfg.Link.Lanes.Lost(frame.TypeCancel)
 	}
 	c.ended(cause)
+	then()
 }
 
 // sendCancel ends the call's flow, with a CANCEL if the callee knows the call.

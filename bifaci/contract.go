@@ -28,12 +28,17 @@ type contract interface {
 
 // breach is what is wrong with a start of the route's output, nil if nothing is.
 func (rt *route) breach(sequence, unbounded bool) error {
-	out := rt.def.Output
+	return OutputBreach(rt.def, sequence, unbounded)
+}
+
+// OutputBreach is what is wrong with an output stream that is started in this way for a cap with a declared output: [ErrStreamMode], or
+// [ErrNotStreaming]; nil if nothing is.
+func OutputBreach(def *manifest.Cap, sequence, unbounded bool) error {
 	switch {
-	case sequence != out.IsSequence:
-		return fmt.Errorf("%w: the output of %s is declared with is_sequence %t", ErrStreamMode, rt.pattern, out.IsSequence)
-	case unbounded && !out.IsStreaming:
-		return fmt.Errorf("%w: %s", ErrNotStreaming, rt.pattern)
+	case sequence != def.Output.IsSequence:
+		return fmt.Errorf("%w: the output of %s is declared with is_sequence %t", ErrStreamMode, def.URN, def.Output.IsSequence)
+	case unbounded && !def.Output.IsStreaming:
+		return fmt.Errorf("%w: %s", ErrNotStreaming, def.URN)
 	}
 	return nil
 }

@@ -330,6 +330,9 @@ func (b Batch) EndOwn(n int) {
 	b.End()
 }
 
+// Backlog is how many frames and bytes the data lane holds that the writer has not taken, with those of the run.
+func (b Batch) Backlog() (frames, bytes int) { return b.l.data.frames, b.l.data.bytes }
+
 func (l *Lanes) unlockAndWake() {
 	wake := !l.writing && (l.data.frames > 0 || l.ctl.frames > 0 || len(l.deferred) > 0)
 	if wake {
@@ -405,6 +408,13 @@ func (l *Lanes) Counts() (frames, bytes uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.frames, l.bytes
+}
+
+// Backlog is how many frames of the data lane the writer has not taken.
+func (l *Lanes) Backlog() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.data.frames
 }
 
 // Err is why nothing is written any more, or nil.

@@ -3,35 +3,60 @@ package host
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/pipe-cartridge/pipe/bifaci"
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/stages"
 )
 
 // Call is one request of the host's. Arguments, Finish and Response are those of [bifaci.PeerCall]; they may be used at the
 // same time.
 type Call struct {
 	*bifaci.PeerCall
-	conn *Conn
-	stop func() bool // of the watch on the caller's context; guarded by conn.mu
+	conn    *Conn
+	stop    func() bool // of the watch on the caller's context; guarded by conn.mu
+	below   children    // guarded by conn.mu
+	release func()      // when the call is over; nil outside of a [Host]
+	watcher *watcher    // of what arrives; nil when nobody wants to know
 }
 
 // CallOption changes how a call is made.
 type CallOption func(*callOptions)
 
-type callOptions struct{ reason failure.CancelReason }
+type callOptions struct {
+	reason    failure.CancelReason
+	preferred string
+	target    ID
+	targeted  bool
+	activity  time.Duration
+	contract  bool
+}
 
 // WithCancelReason sets what the cartridge is told when the context of the call ends. The default names nobody.
 func WithCancelReason(reason failure.CancelReason) CallOption {
 	return func(o *callOptions) { o.reason = reason }
 }
 
+// WithPreferred names a cap that is taken, whatever its distance, if an equivalent one is registered and can serve the call. It means
+// nothing to [Conn.Call].
+func WithPreferred(capURN string) CallOption { return func(o *callOptions) { o.preferred = capURN } }
+
+// WithTarget names the cartridge that must serve the call: CARTRIDGE_NOT_FOUND when there is none with the id, CARTRIDGE_UNAVAILABLE
+// when it has failed. It means nothing to [Conn.Call].
+func WithTarget(id ID) CallOption { return func(o *callOptions) { o.target, o.targeted = id, true } }
+
+// WithCallActivityTimeout is [WithActivityTimeout] for one call.
+func WithCallActivityTimeout(d time.Duration) CallOption {
+	return func(o *callOptions) { o.activity = d }
+}
+
 // Call sends a REQ for capURN. It waits for the first policy and for room on the link, under ctx. When ctx ends before the
 // answer has, the request is cancelled. The caller must read the answer to its end, or cancel, or close it; otherwise
 // the request lives on.
 func (c *Conn) Call(ctx context.Context, capURN string, opts ...CallOption) (*Call, error) {
-	o := callOptions{reason: failure.Unattributed()}
+	o := callOptions{reason: failure.Unattributed(), activity: c.opts.activity}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -42,8 +67,14 @@ func (c *Conn) Call(ctx context.Context, capURN string, opts ...CallOption) (*Ca
 	c.xid++
 	xid := frame.UintID(c.xid)
 	c.mu.Unlock()
-	call := &Call{conn: c}
-	peer, err := bifaci.NewCall(context.WithoutCancel(ctx), capURN, bifaci.CallConfig{Link: &c.link, Routing: xid, Ended: call.ended, Drop: c.drop})
+	return c.call(ctx, capURN, xid, &Call{watcher: newWatcher(&o, nil, nil)}, o)
+}
+
+// call makes call a request with the routing id xid.
+func (c *Conn) call(ctx context.Context, capURN string, xid frame.ID, call *Call, o callOptions) (*Call, error) {
+	call.conn = c
+	peer, err := bifaci.NewCall(context.WithoutCancel(ctx), capURN, bifaci.CallConfig{Link: &c.link, Routing: xid, Ended: call.ended,
+		Cancelled: call.cancelled, Drop: c.drop})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +84,11 @@ func (c *Conn) Call(ctx context.Context, capURN string, opts ...CallOption) (*Ca
 		return nil, err
 	}
 	call.watch(ctx, o.reason)
+	call.watcher.start(call)
 	if err := peer.Open(); err != nil {
+		if c.lanes.Err() != nil {
+			<-c.over // at once or soon: then it is known how the cartridge has ended
+		}
 		if ended := c.Err(); ended != nil {
 			err = ended
 		}
@@ -91,9 +126,9 @@ func (c *Conn) register(call *Call) error {
 	case c.err != nil:
 		return c.err
 	case c.closing:
-		return ErrClosed
+		return c.opts.closed
 	}
-	c.calls[call.ID()] = call
+	c.served[call.ID()] = call
 	return nil
 }
 
@@ -103,7 +138,7 @@ func (call *Call) watch(ctx context.Context, reason failure.CancelReason) {
 	c := call.conn
 	c.mu.Lock()
 	call.stop = stop
-	over := c.calls[call.ID()] != call
+	over := c.served[call.ID()] != served(call)
 	c.mu.Unlock()
 	if over {
 		stop()
@@ -114,13 +149,45 @@ func (call *Call) watch(ctx context.Context, reason failure.CancelReason) {
 func (call *Call) ended(*bifaci.PeerCall) {
 	c := call.conn
 	c.mu.Lock()
-	delete(c.calls, call.ID())
+	_, registered := c.served[call.ID()]
+	delete(c.served, call.ID())
 	c.recent.Add(call.ID())
 	stop := call.stop
 	c.mu.Unlock()
 	if stop != nil {
 		stop()
 	}
+	call.watcher.end()
+	if registered && call.release != nil {
+		call.release()
+	}
+}
+
+// cancelled passes a cancel of the call on to what was called on its behalf, and kills the process when that is what the
+// reason asks for.
+func (call *Call) cancelled(reason failure.CancelReason) (then func()) {
+	call.conn.cancelling(call.ID(), reason)
+	return func() {
+		call.conn.cascade(&call.below, reason)
+		if c := call.conn; reason.ForceKill && (c.opts.kill != nil || c.opts.ended != nil) {
+			call.conn.condemn(failure.New(failure.AbortedCollateral, failure.Environment,
+				"the cartridge was killed because another request of it was cancelled by force"))
+		}
+	}
+}
+
+// The served of a call.
+
+func (call *Call) routing() frame.ID { return call.Routing() }
+func (call *Call) kids() *children   { return &call.below }
+func (call *Call) lost(err error)    { call.Lost(err) }
+
+func (call *Call) deliver(f *frame.Frame, block *stages.Block) {
+	if !call.watcher.saw(call, f) {
+		block.Release()
+		return
+	}
+	call.Deliver(f, block)
 }
 
 // Cancel ends the call for the given reason: its reads and writes fail with the reason's identity at once, and the cartridge is
@@ -142,6 +209,28 @@ func (call *Call) CloseFeeds(streamID string) error {
 	return call.conn.put(&f)
 }
 
+// closeFeedsLimit is how long [Call.CloseFeedsAndWait] waits when its context says nothing shorter.
+const closeFeedsLimit = 60 * time.Second
+
+// CloseFeedsAndWait closes all live feeds of the request and waits for its answer to end, for 60 s at most and under ctx. It returns
+// nil only after a successful END, otherwise what happened. Somebody must go on reading the answer.
+func (call *Call) CloseFeedsAndWait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, closeFeedsLimit, errors.New("host: the request has not ended within a minute of the end of its feeds"))
+	defer cancel()
+	if err := call.CloseFeeds(""); err != nil {
+		return err
+	}
+	select {
+	case <-call.Context().Done():
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if cause := context.Cause(call.Context()); !errors.Is(cause, bifaci.ErrRequestEnded) {
+		return cause
+	}
+	return nil
+}
+
 // Argument is one argument of [Conn.CallBytes].
 type Argument struct {
 	MediaURN string
@@ -155,9 +244,19 @@ func (c *Conn) CallBytes(ctx context.Context, capURN string, args ...Argument) (
 	if err != nil {
 		return nil, err
 	}
+	return call.exchange(ctx, args)
+}
+
+// exchange feeds the arguments while it reads the answer.
+func (call *Call) exchange(ctx context.Context, args []Argument) ([]byte, error) {
+	var err error
 	fed := make(chan error, 1)
 	go func() { // ends with the call, which ends with ctx; waited for below
 		err := feed(call.Context(), call, args)
+		if err != nil && call.conn.lanes.Err() != nil {
+			<-call.conn.over // which ends the call, and says how the cartridge has ended
+			err = call.conn.Err()
+		}
 		if err != nil {
 			call.Abandon(err, failure.HostAbort(failure.Internal, "an argument could not be sent"))
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pipe-cartridge/pipe/bifaci"
+	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 	"github.com/pipe-cartridge/pipe/bifaci/stats"
 	"github.com/pipe-cartridge/pipe/pools"
@@ -32,9 +33,15 @@ type Conn struct {
 	drops      stats.Drops
 	stragglers stats.Stragglers
 
+	ctx  context.Context // ends with the link
+	stop context.CancelFunc
+
 	mu         sync.Mutex
-	calls      map[frame.ID]*Call
+	served     map[frame.ID]served // the requests that the cartridge serves, by their id on this link
+	peers      map[frame.ID]*relay // the calls that the cartridge makes; a frame of theirs has no routing id
 	recent     stats.Recent[frame.ID]
+	cancelled  cancelledRing
+	verdict    *failure.Failure              // why the host ends the cartridge
 	probes     map[frame.ID]chan probeResult // nil for one that was given up and is not answered yet
 	xid        uint64
 	states     pools.States
@@ -67,19 +74,27 @@ func (d *frameDecoder) SetMaxFrame(n uint64) { d.d.SetMaxFrame(n) }
 // fails: out is closed if it is an io.Closer, and in is interrupted through its Interrupt or Close method. A stream that ignores
 // this may cost a goroutine, never the return within the time limits.
 func Connect(ctx context.Context, in io.Reader, out io.Writer, opts ...Option) (*Conn, error) {
-	o := newOptions(opts)
+	return connect(ctx, in, out, newOptions(opts))
+}
+
+func connect(ctx context.Context, in io.Reader, out io.Writer, o options) (*Conn, error) {
 	c := &Conn{opts: o, in: in, out: out, readEnd: make(chan struct{}), writeEnd: make(chan struct{}), over: make(chan struct{}),
-		calls: make(map[frame.ID]*Call), probes: make(map[frame.ID]chan probeResult), policySent: make(chan struct{})}
+		served: make(map[frame.ID]served), peers: make(map[frame.ID]*relay), probes: make(map[frame.ID]chan probeResult), policySent: make(chan struct{})}
+	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.dec = stages.NewDecoder(in, &c.pool, frame.DefaultLimits().MaxFrame)
 	if err := c.becomeLive(ctx); err != nil {
 		interrupt(in)
 		interrupt(out)
 		c.closeOut()
+		c.stop()
 		return nil, err
 	}
 	c.lanes = stages.NewLanes(out, c.hello.Limits.MaxFrame, counters{c})
 	c.link.Lanes, c.link.Pool, c.link.Decoder, c.link.Limits = c.lanes, &c.pool, c.dec, c.hello.Limits
 	c.states = c.hello.Pools
+	if o.admitted != nil {
+		o.admitted(c) // before the first frame can come
+	}
 	go c.write() // ends after Close or with a write error
 	go c.read()  // ends with the input
 	if o.policy != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
@@ -22,7 +24,9 @@ var ErrClosed = errors.New("host: the connection is closed")
 // that is complete succeeds.
 func (c *Conn) write() {
 	defer close(c.writeEnd)
-	err := c.lanes.Run(func(err error) error { return fmt.Errorf("writing to the cartridge: %w", err) })
+	err := c.lanes.Run(func(err error) error {
+		return failure.Newf(failure.CartridgeDied, failure.Environment, "writing to the cartridge: %w", err)
+	})
 	c.closeOut()
 	if err == nil {
 		return
@@ -32,7 +36,7 @@ func (c *Conn) write() {
 	select {
 	case <-c.over:
 	case <-timer.C:
-		c.end(c.died(failure.Newf(failure.CartridgeDied, failure.Environment, "%w", err)))
+		c.end(c.died(failure.From(err)))
 	}
 }
 
@@ -47,15 +51,38 @@ func (c *Conn) closeOut() {
 
 // died is the reason that calls get: of a process also how it ended, and of a link that was being closed that.
 func (c *Conn) died(f *failure.Failure) error {
+	c.mu.Lock()
+	closing := c.closing && f.Code == failure.CartridgeDied && c.verdict == nil
+	if c.verdict != nil {
+		f = c.verdict
+	}
+	c.mu.Unlock()
+	if closing {
+		return fmt.Errorf("%w: %w", c.opts.closed, f)
+	}
 	if c.opts.died != nil {
 		f = c.opts.died(f)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing && f.Code == failure.CartridgeDied {
-		return fmt.Errorf("%w: %w", ErrClosed, f)
-	}
 	return f
+}
+
+// condemn ends a cartridge for a reason of the host's: its process is killed, or the reading of its output is stopped. What it has
+// written before is read first; then every request of it ends with f. It does not wait.
+func (c *Conn) condemn(f *failure.Failure) {
+	c.mu.Lock()
+	first := c.err == nil && c.verdict == nil
+	if first {
+		c.verdict = f
+	}
+	c.mu.Unlock()
+	if !first {
+		return
+	}
+	if c.opts.kill == nil {
+		interrupt(c.in)
+		return
+	}
+	c.opts.kill()
 }
 
 // end ends the link and every call on it. The first reason stands.
@@ -66,16 +93,21 @@ func (c *Conn) end(err error) {
 		return
 	}
 	c.err, c.closing = err, true
-	calls := make([]*Call, 0, len(c.calls))
-	for _, call := range c.calls {
-		calls = append(calls, call)
-	}
+	calls := slices.Collect(maps.Values(c.served))
+	peers := slices.Collect(maps.Values(c.peers))
 	probes := c.probes
 	c.probes = nil
 	close(c.over)
 	c.mu.Unlock()
+	c.stop()
+	if c.opts.ended != nil {
+		c.opts.ended(c, err) // first: whoever learns of the end and calls again finds it known
+	}
 	for _, call := range calls {
-		call.Lost(err)
+		call.lost(err)
+	}
+	for _, r := range peers {
+		r.callerLost(err)
 	}
 	for _, p := range probes {
 		if p != nil {
@@ -108,7 +140,7 @@ func (c *Conn) CloseInput() {
 // a second if the cartridge does not read, and its output is read no more. It waits for the link's goroutines, but for one whose
 // stream ignores interruption. It may be called any number of times, but not from the callback of [WithStderr].
 func (c *Conn) Close() {
-	c.end(ErrClosed)
+	c.end(c.opts.closed)
 	c.stopReading()
 	if !c.flushed() && interrupt(c.out) {
 		<-c.writeEnd

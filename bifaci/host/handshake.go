@@ -81,7 +81,7 @@ func handshake(ctx context.Context, r frameReader, write func(*frame.Frame) erro
 		err = res.Manifest.Validate()
 	}
 	if err != nil {
-		return res, fmt.Errorf("%w: manifest: %w", bifaci.ErrHandshake, err)
+		return res, fmt.Errorf("%w: %w: %w", bifaci.ErrHandshake, errManifest, err)
 	}
 	r.SetMaxFrame(agreed.MaxFrame)
 	return res, nil

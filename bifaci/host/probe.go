@@ -15,6 +15,11 @@ import (
 // [*failure.Remote] with the code UNKNOWN_POOL and changes nothing. It ends early with ctx, or with the link. Safe for concurrent
 // use.
 func (c *Conn) Probe(ctx context.Context, desired pools.Desired) (frame.HeartbeatReply, error) {
+	return c.probe(ctx, desired, false)
+}
+
+// probe is Probe; in order, the heartbeat does not overtake what was sent before it.
+func (c *Conn) probe(ctx context.Context, desired pools.Desired, inOrder bool) (frame.HeartbeatReply, error) {
 	var f frame.Frame
 	f.Reset(frame.TypeHeartbeat, frame.NewUUID())
 	if desired != nil {
@@ -34,7 +39,11 @@ func (c *Conn) Probe(ctx context.Context, desired pools.Desired) (frame.Heartbea
 	}
 	c.probes[f.ID] = answer
 	c.mu.Unlock()
-	if err := c.lanes.Control(&f); err != nil {
+	send := c.lanes.Control
+	if inOrder {
+		send = c.put
+	}
+	if err := send(&f); err != nil {
 		c.mu.Lock()
 		delete(c.probes, f.ID)
 		c.mu.Unlock()

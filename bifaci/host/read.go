@@ -18,7 +18,12 @@ func (c *Conn) read() {
 	defer close(c.readEnd)
 	var f frame.Frame
 	for {
-		block, err := c.dec.Next(&f)
+		// A cartridge that floods the host and does not read what it gets stops itself.
+		err := c.lanes.WaitOwn(c.ctx, nil)
+		var block *stages.Block
+		if err == nil {
+			block, err = c.dec.Next(&f)
+		}
 		if err == nil {
 			err = c.dispatch(&f, block)
 		}
@@ -66,7 +71,11 @@ func (c *Conn) dispatch(f *frame.Frame, block *stages.Block) error {
 		return c.peer(f)
 	}
 	c.mu.Lock()
-	call := c.calls[f.ID]
+	var r *relay
+	if f.Routing.IsZero() && f.Type != frame.TypeCloseStream { // of its own call
+		r = c.peers[f.ID]
+	}
+	call := c.served[f.ID]
 	recent := call == nil && c.recent.Contains(f.ID)
 	var probe chan probeResult
 	answer := false
@@ -75,12 +84,15 @@ func (c *Conn) dispatch(f *frame.Frame, block *stages.Block) error {
 	}
 	c.mu.Unlock()
 	switch {
+	case r != nil:
+		r.fromCaller(f, block)
+		return nil
 	case call != nil && (f.Type == frame.TypeCancel || f.Type == frame.TypeCloseStream):
 		c.drop(stats.NoRoute, f.Type) // for calls of the cartridge only, and this is one of ours
-	case call != nil && f.Routing != call.Routing():
-		call.misrouted(f)
+	case call != nil && f.Routing != call.routing():
+		call.violated(misrouted(f, call.routing()))
 	case call != nil:
-		call.Deliver(f, block)
+		call.deliver(f, block)
 		return nil
 	case answer: // a refused batch of capacities
 		defer block.Release()
@@ -94,31 +106,47 @@ func (c *Conn) dispatch(f *frame.Frame, block *stages.Block) error {
 	return nil
 }
 
-// misrouted fails a call whose answer does not carry its routing id: such a frame belongs to something else.
-func (call *Call) misrouted(f *frame.Frame) {
+// misrouted is the fault of an answer that does not carry its routing id: such a frame belongs to something else.
+func misrouted(f *frame.Frame, want frame.ID) *failure.Failure {
 	got := "none"
 	if !f.Routing.IsZero() {
 		got = f.Routing.String()
 	}
-	fault := violation("the %s of an answer has the routing id %s, want %s", f.Type, got, call.Routing())
+	return violation("the %s of an answer has the routing id %s, want %s", f.Type, got, want)
+}
+
+func (call *Call) violated(fault *failure.Failure) {
 	call.Abandon(fault, failure.HostAbort(failure.Internal, fault.Message))
 }
 
-// peer answers a call of the cartridge: nobody else is here to serve it.
+// peer takes a call of the cartridge. Without a [Host] nobody else is here to serve it.
 func (c *Conn) peer(f *frame.Frame) error {
 	if !f.Routing.IsZero() {
 		return violation("the cartridge sent a REQ with a routing id")
 	}
-	e := failure.Newf(failure.NoHandler, failure.Environment, "No handler registered for cap: %.*s", maxNamedCap, f.Cap)
+	if c.opts.peer != nil {
+		return c.opts.peer(c, f)
+	}
+	c.refuse(f.ID, frame.ID{}, noHandler(f.Cap))
+	return nil
+}
+
+// noHandler says that nobody serves a cap.
+func noHandler(capURN []byte) *failure.Failure {
+	return failure.Newf(failure.NoHandler, failure.Environment, "No handler registered for cap: %.*s", maxNamedCap, capURN)
+}
+
+// refuse answers a REQ of the cartridge that never becomes a request.
+func (c *Conn) refuse(id, routing frame.ID, e *failure.Failure) {
 	var refusal frame.Frame
-	refusal.Reset(frame.TypeErr, f.ID)
+	refusal.Reset(frame.TypeErr, id)
 	refusal.Meta = frame.AppendErrMeta(nil, e)
 	refusal.Has = refusal.Has.With(frame.KeyMeta)
+	refusal.WithRouting(routing)
 	c.mu.Lock()
-	c.recent.Add(f.ID)
+	c.recent.Add(id)
 	c.mu.Unlock()
 	if err := c.put(&refusal); err != nil {
 		c.opts.log.Debug("a call of the cartridge could not be refused", "error", err) // the writer ends the link
 	}
-	return nil
 }

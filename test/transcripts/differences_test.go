@@ -28,6 +28,17 @@ func TestAReplayFailsOnAnyDifference(t *testing.T) {
 			return nil
 		}
 	}
+	gap := func(frames []*step) []*step {
+		for _, s := range frames {
+			if m := s.frame.Meta(); m["gap"] != nil {
+				m = maps.Clone(m)
+				m["gap"] = map[string]any{"dropped": uint64(2), "duration_us": uint64(40_000)}
+				s.frame[peer.KeyMeta] = m
+				return frames
+			}
+		}
+		return nil
+	}
 	meta := func(key string, v any) func(peer.Frame) {
 		return func(f peer.Frame) {
 			m := maps.Clone(f.Meta())
@@ -44,6 +55,7 @@ func TestAReplayFailsOnAnyDifference(t *testing.T) {
 		"payload":         {"unary-echo", edit(peer.TypeChunk, func(f peer.Frame) { f[peer.KeyPayload] = []byte("\x45hellO") })},
 		"media":           {"unary-echo", edit(peer.TypeStreamStart, func(f peer.Frame) { f[peer.KeyMediaURN] = "media:" })},
 		"count":           {"unary-echo", edit(peer.TypeStreamEnd, func(f peer.Frame) { f[peer.KeyChunkCount] = uint64(2) })},
+		"feed's gap":      {"unbounded-close-stream", gap},
 		"unbounded count": {"unbounded-input", edit(peer.TypeStreamEnd, func(f peer.Frame) { f[peer.KeyChunkCount] = uint64(3) })},
 		"progress":        {"three-arguments", edit(peer.TypeEnd, meta("progress", 0.9))},
 		"log level":       {"three-arguments", edit(peer.TypeLog, meta("level", "warn"))},

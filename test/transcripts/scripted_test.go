@@ -1,6 +1,7 @@
 package transcripts
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/pipe-cartridge/pipe/bifaci"
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
+	"github.com/pipe-cartridge/pipe/bifaci/feed"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 )
 
@@ -28,6 +30,7 @@ type script struct {
 	cap       string
 	handler   bifaci.Handler
 	oneAtOnce bool // pool "all" holds one
+	capture   feed.Backend
 }
 
 func scripts() map[string]script {
@@ -39,7 +42,7 @@ func scripts() map[string]script {
 		"three-arguments":                {rules: "R-6.12 R-6.46 R-6.51", cap: joinURN, handler: join},
 		"sequence-with-fragmented-item":  {rules: "R-6.41", cap: splitURN, handler: split},
 		"sequence-argument":              {rules: "R-6.22", cap: splitURN, handler: emptySequence},
-		"unbounded-close-stream":         {rules: "R-8.40", cap: drainURN, handler: drain},
+		"unbounded-close-stream":         {rules: "R-8.40 R-9.5 R-9.34", cap: drainURN, handler: drain, capture: tape{}},
 		"unbounded-input":                {rules: "R-8.41 R-8.42", cap: drainURN, handler: drain},
 		"credit-stall-and-resume":        {rules: "R-6.52 R-10.20", cap: echoURN, handler: stallAndLog},
 		"credit-violation":               {rules: "R-10.40", cap: echoURN, handler: idle},
@@ -82,21 +85,39 @@ func scripted(name string) (*bifaci.Cartridge, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.oneAtOnce {
-		var m map[string]any
-		if err := json.Unmarshal(manifest, &m); err != nil {
-			return nil, err
-		}
-		m["pool_declarations"] = map[string]any{"capacities": map[string]int{"all": 1}}
-		if manifest, err = json.Marshal(m); err != nil {
-			return nil, err
-		}
+	var opts []bifaci.Option
+	switch {
+	case s.oneAtOnce:
+		manifest, err = changed(manifest, func(m map[string]any) {
+			m["pool_declarations"] = map[string]any{"capacities": map[string]int{"all": 1}}
+		})
+	case s.capture != nil:
+		opts = append(opts, bifaci.WithFeedBackend(feed.Synthetic, s.capture))
+		manifest, err = changed(manifest, func(m map[string]any) {
+			group := m["cap_groups"].([]any)[0].(map[string]any)
+			group["caps"] = append(group["caps"].([]any), map[string]any{"urn": s.cap, "title": "Drain feed", "slug": "drain-feed",
+				"args": []any{map[string]any{"media_urn": "media:feed-frames", "required": true, "is_sequence": true, "streaming": true,
+					"sources": []any{map[string]any{"stdin": "media:feed-frames"}}}}})
+		})
 	}
-	c, err := bifaci.NewFromJSON(manifest)
+	if err != nil {
+		return nil, err
+	}
+	c, err := bifaci.NewFromJSON(manifest, opts...)
 	if err != nil {
 		return nil, err
 	}
 	return c, c.RegisterFunc(s.cap, s.handler)
+}
+
+// changed is a manifest with a change.
+func changed(manifest []byte, change func(map[string]any)) ([]byte, error) {
+	var m map[string]any
+	if err := json.Unmarshal(manifest, &m); err != nil {
+		return nil, err
+	}
+	change(m)
+	return json.Marshal(m)
 }
 
 // collect reads the whole input.
@@ -221,6 +242,33 @@ func emptySequence(ctx context.Context, r *bifaci.Request) error {
 	}
 	_, err = r.Start(bifaci.Sequence)
 	return err
+}
+
+// tape captures seven items, one every 10 ms by their own count, of which the third to the fifth are lost. It goes on until somebody
+// stops it.
+type tape struct{}
+
+func (tape) Open(_ context.Context, s feed.Selector) (feed.Capture, error) {
+	if got := string(s.Params["interval_ms"]) + " " + string(s.Params["items"]); got != "10 1000" {
+		return feed.Capture{}, fmt.Errorf("the selector's params are %s", got)
+	}
+	return feed.Capture{
+		Meta: frame.Meta{"feed": "synthetic", "interval_ms": int64(10)},
+		Run: func(ctx context.Context, to *feed.Sink) error {
+			const begun = 1_750_000_000_000_000 // microseconds
+			lost := uint64(0)
+			for _, n := range []int{0, 1, 5, 6} {
+				if n == 5 {
+					lost = 3
+				}
+				pts := time.Duration(n) * 10 * time.Millisecond
+				to.Push(feed.Sample{Data: bytes.Repeat([]byte{byte(n)}, 8), PTS: pts, Captured: time.UnixMicro(begun).Add(pts), Lost: lost})
+				lost = 0
+			}
+			<-ctx.Done()
+			return nil
+		},
+	}, nil
 }
 
 // drain emits every item of its input at once.

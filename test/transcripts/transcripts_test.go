@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,13 +15,6 @@ import (
 
 // judgesHost are the transcripts that only a host can fail.
 func judgesHost(name string) bool { return name == "handshake-with-interleaved-control" }
-
-// waiting are the transcripts that need what is not built yet. One that passes fails the test: it belongs here no more.
-func waiting() map[string]string {
-	return map[string]string{
-		"unbounded-close-stream": "live feeds: a capture whose losses and times are scripted",
-	}
-}
 
 func TestTranscripts(t *testing.T) {
 	if testing.Short() {
@@ -38,16 +30,7 @@ func TestTranscripts(t *testing.T) {
 		s, ok := known[tr.Name]
 		require.True(t, ok, "%s has no script", tr.Name)
 		delete(known, tr.Name)
-		reason, waits := waiting()[tr.Name]
-		if !waits {
-			t.Run(tr.Name+" "+s.rules, func(t *testing.T) { newReplay(t, tr).run(tr.Frames) })
-			continue
-		}
-		t.Run("waiting "+tr.Name, func(t *testing.T) {
-			if passes(t, func(t testing.TB) { newReplay(t, tr, peer.WithPatience(5*time.Second)).run(tr.Frames) }) {
-				t.Errorf("%s passes; take it off the list (%s)", tr.Name, reason)
-			}
-		})
+		t.Run(tr.Name+" "+s.rules, func(t *testing.T) { newReplay(t, tr).run(tr.Frames) })
 	}
 	assert.Empty(t, known, "scripts of no transcript")
 }

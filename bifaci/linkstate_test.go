@@ -11,7 +11,6 @@ import (
 	"github.com/pipe-cartridge/pipe/bifaci/cartridgetest"
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
-	"github.com/pipe-cartridge/pipe/bifaci/stats"
 	"github.com/pipe-cartridge/pipe/bifaci/urn"
 )
 
@@ -59,91 +58,6 @@ func allTypes() (types []frame.Type) {
 		}
 	}
 	return types
-}
-
-// TestLinkStates has the rows of table 3.1.
-func TestLinkStates(t *testing.T) {
-	for _, typ := range allTypes() {
-		if typ != frame.TypeHello {
-			virtual(t, "R-3.1 H: "+typ.String()+" is a handshake failure", func(t *testing.T) {
-				h := cartridgetest.Start(t, cartridgeOf(t, nil, nil, answers("one")), cartridgetest.WithoutHello())
-				h.SendBytes(wire(t, anyFrame(typ)))
-				require.ErrorIs(t, h.Wait(), bifaci.ErrHandshake)
-				assert.Nil(t, h.Hello())
-			})
-		}
-	}
-	identity := cartridgetest.ReqFrame(urn.Identity).With(frame.KeyID, uint64(77))
-	virtual(t, "R-3.1 H: identity is a handshake failure", func(t *testing.T) {
-		h := cartridgetest.Start(t, cartridgeOf(t, nil, nil), cartridgetest.WithoutHello())
-		h.SendBytes(wire(t, identity))
-		require.ErrorIs(t, h.Wait(), bifaci.ErrHandshake)
-	})
-	for state, opts := range map[string][]cartridgetest.Option{"P": {cartridgetest.WithoutPolicy()}, "L": nil} {
-		start := func(t *testing.T) (*cartridgetest.Host, *bifaci.Cartridge) {
-			c := cartridgeOf(t, nil, nil, answers("one"))
-			return cartridgetest.Start(t, c, opts...), c
-		}
-		virtual(t, "R-3.1 "+state+": a second HELLO is answered and the link goes on", func(t *testing.T) {
-			h, _ := start(t)
-			for range 2 { // answers that belong to no request are not gated
-				h.Send(anyFrame(frame.TypeHello))
-				f := h.Answer(frame.UintID(77))
-				assert.Equal(t, frame.TypeErr, f.Type())
-				assert.Equal(t, failure.ProtocolError, f.Failure().Code)
-				assert.Equal(t, failure.Internal, f.Failure().Class)
-			}
-			h.Request(urn.Identity).End().WantEnd()
-		})
-		virtual(t, "R-3.1 "+state+": identity is served", func(t *testing.T) {
-			h, _ := start(t)
-			h.Request(urn.Identity).Chunk("x").End().WantItems("x").WantEnd()
-			h.WantIdle()
-		})
-		virtual(t, "R-3.1 "+state+": a heartbeat is answered", func(t *testing.T) {
-			h, _ := start(t)
-			assert.Contains(t, h.Probe().Pools, "all")
-		})
-		for _, typ := range []frame.Type{frame.TypeStreamStart, frame.TypeChunk, frame.TypeStreamEnd, frame.TypeEnd, frame.TypeErr,
-			frame.TypeLog, frame.TypeCredit, frame.TypeCancel, frame.TypeCloseStream} {
-			virtual(t, "R-3.1 "+state+": "+typ.String()+" goes to its request", func(t *testing.T) {
-				h, c := start(t)
-				h.Send(anyFrame(typ))
-				h.Probe()
-				synctest.Wait()
-				assert.EqualValues(t, 1, c.Drops().ByReasonFrameType[stats.NoRoute][typ.String()], "there is none")
-				assert.EqualValues(t, 1, c.Drops().Total)
-			})
-		}
-		for _, typ := range []frame.Type{frame.TypeRelayNotify, frame.TypeRelayState} {
-			virtual(t, "R-3.1 "+state+": "+typ.String()+" is fatal", func(t *testing.T) {
-				h, _ := start(t)
-				h.SendBytes(wire(t, anyFrame(typ)))
-				require.ErrorContains(t, h.Wait(), typ.String())
-			})
-		}
-		virtual(t, "R-3.1 "+state+": POLICY makes the link live", func(t *testing.T) {
-			h, _ := start(t)
-			h.Policy(bifaci.Policy{Name: "second"})
-			h.Request(capNamed("one")).End().WantItems("one").WantEnd()
-		})
-	}
-	virtual(t, "R-3.1 P: another REQ is refused and never dispatched", func(t *testing.T) {
-		g := newGate()
-		c := cartridgeOf(t, nil, nil, served{"one", g.handle})
-		h := cartridgetest.Start(t, c, cartridgetest.WithoutPolicy())
-		req := h.RequestFrame(cartridgetest.ReqFrame(capNamed("one")))
-		req.WantErr(failure.ProtocolViolation, failure.Internal)
-		h.Policy(bifaci.Policy{Name: "p"})
-		h.Probe()
-		synctest.Wait()
-		assert.Empty(t, g.started)
-		g.open()
-	})
-	virtual(t, "R-3.1 L: another REQ is dispatched", func(t *testing.T) {
-		h := cartridgetest.Start(t, cartridgeOf(t, nil, nil, answers("one")))
-		h.Request(capNamed("one")).End().WantItems("one").WantEnd()
-	})
 }
 
 func TestPolicyGate(t *testing.T) {

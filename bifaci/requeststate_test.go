@@ -15,7 +15,6 @@ import (
 	"github.com/pipe-cartridge/pipe/bifaci/cartridgetest"
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
-	"github.com/pipe-cartridge/pipe/bifaci/stats"
 )
 
 // The request states of section 3.
@@ -28,22 +27,6 @@ const (
 	stateU = "U" // unknown
 )
 
-// What table 3.3 says about a frame in a state.
-const (
-	buffered  = "buffer"
-	delivered = "deliver"
-	poisons   = "poison"
-	dropped   = "drop cancelled"
-	straggles = "straggler"
-	unrouted  = "drop no_route"
-	ignored   = "ignored"
-	completes = "body complete"
-	fails     = "input fails with it"
-	credits   = "section 10"
-	removed   = "R-8.10"
-	cancels   = "R-8.20"
-)
-
 // scene is a request in a state. It has one open stream "s" with one chunk "a"; in E and T the stream and the body have ended.
 type scene struct {
 	t    *testing.T
@@ -51,8 +34,9 @@ type scene struct {
 	h    *cartridgetest.Host
 	g    *gate // of the request's handler
 	busy *gate // of the request in front, in Q
-	req  *cartridgetest.Request
-	run  *bifaci.Request // in R, E and X
+
+	front, req *cartridgetest.Request
+	run        *bifaci.Request // in R, E and X
 }
 
 // setScene brings a request into a state. ended says that its stream has ended also where the body has not.
@@ -70,7 +54,7 @@ func setScene(t *testing.T, state string, ended bool) *scene {
 		return s
 	}
 	if state == stateQ {
-		s.h.Request(capNamed("busy")).End()
+		s.front = s.h.Request(capNamed("busy")).End()
 		<-s.busy.started
 	}
 	s.req = s.h.Request(capNamed("one"))
@@ -111,167 +95,6 @@ func (s *scene) release() {
 	default:
 		s.g.open()
 	}
-}
-
-// counted is what the cartridge has counted, in one line.
-func (s *scene) counted() string {
-	return fmt.Sprint(s.c.Drops().ByReasonFrameType, s.c.Stragglers().ByFrameType)
-}
-
-// row is one row of table 3.3.
-type row struct {
-	typ              frame.Type
-	Q, R, E, X, T, U string
-	seen             string // what the handler sees in Q and R, when the frame is for it
-}
-
-func (r row) cells() map[string]string {
-	return map[string]string{stateQ: r.Q, stateR: r.R, stateE: r.E, stateX: r.X, stateT: r.T, stateU: r.U}
-}
-
-// frame is the row's frame for the scene's request.
-func (r row) frame() cartridgetest.Frame {
-	switch r.typ {
-	case frame.TypeStreamStart:
-		return cartridgetest.StartFrame("s2", "media:second")
-	case frame.TypeChunk:
-		return cartridgetest.ChunkFrame("s", 1, cartridgetest.Bytes("b"))
-	case frame.TypeStreamEnd:
-		return cartridgetest.StreamEndFrame("s", 1)
-	case frame.TypeErr:
-		return cartridgetest.ErrFrame("GONE", failure.Input, "no more")
-	case frame.TypeCancel:
-		return cartridgetest.CancelFrame(failure.HostAbort(failure.Environment, "why"))
-	}
-	return anyFrame(r.typ).Without(frame.KeyID)
-}
-
-// TestRequestStates has the cells of table 3.3.
-func TestRequestStates(t *testing.T) {
-	for _, r := range []row{
-		{frame.TypeStreamStart, buffered, delivered, poisons, dropped, straggles, unrouted, "[media: a more][media:second more] more"},
-		{frame.TypeChunk, buffered, delivered, poisons, dropped, straggles, unrouted, "[media: a b more] more"},
-		{frame.TypeStreamEnd, buffered, delivered, poisons, dropped, straggles, unrouted, "[media: a eof] more"},
-		{frame.TypeEnd, completes, completes, straggles, ignored, straggles, unrouted, "[media: a eof] eof"},
-		{frame.TypeErr, fails, fails, straggles, ignored, straggles, unrouted, " error remote GONE: no more"},
-		{frame.TypeLog, ignored, ignored, ignored, ignored, straggles, unrouted, ""},
-		{frame.TypeCredit, credits, credits, credits, ignored, straggles, unrouted, ""},
-		{frame.TypeCancel, removed, cancels, cancels, ignored, straggles, unrouted, ""},
-		{frame.TypeCloseStream, ignored, ignored, ignored, ignored, straggles, unrouted, ""},
-	} {
-		for state, what := range r.cells() {
-			virtual(t, fmt.Sprintf("R-3.20 %s in %s: %s", r.typ, state, what), func(t *testing.T) {
-				if what == credits {
-					creditCell(t, state)
-					return
-				}
-				s := setScene(t, state, r.typ == frame.TypeEnd)
-				defer s.release()
-				s.cell(r, state, what)
-			})
-		}
-	}
-}
-
-// cell sends the row's frame and looks at what it does.
-func (s *scene) cell(r row, state, what string) {
-	t := s.t
-	before, frames := s.counted(), len(s.req.Frames())
-	s.req.Send(r.frame())
-	s.rest()
-	name := r.typ.String()
-	switch what {
-	case dropped:
-		assert.Equal(t, map[stats.Reason]map[string]uint64{stats.Cancelled: {name: 1}}, s.c.Drops().ByReasonFrameType)
-		assert.Zero(t, s.c.Stragglers().Total)
-	case straggles:
-		assert.Equal(t, map[string]uint64{name: 1}, s.c.Stragglers().ByFrameType)
-		assert.Zero(t, s.c.Drops().Total)
-	case unrouted:
-		assert.Equal(t, map[stats.Reason]map[string]uint64{stats.NoRoute: {name: 1}}, s.c.Drops().ByReasonFrameType)
-		assert.Zero(t, s.c.Stragglers().Total)
-	default:
-		assert.Equal(t, before, s.counted(), "nothing is counted")
-	}
-	if what == removed {
-		s.req.WantErr(failure.Aborted, failure.Environment)
-		s.g.open()
-		s.busy.release <- struct{}{}
-		s.rest()
-		assert.Empty(t, s.g.started, "the handler was never made")
-		return
-	}
-	assert.Len(t, s.req.Frames(), frames, "nothing is answered at once")
-	if state == stateT || state == stateU {
-		return
-	}
-	if state == stateQ {
-		assert.Empty(t, s.g.started)
-		s.busy.release <- struct{}{}
-	}
-	stopped := what == poisons || what == cancels || state == stateX
-	if s.run != nil {
-		assert.Equal(t, stopped, s.run.Context().Err() != nil, "the handler's context")
-	}
-	s.g.open()
-	switch {
-	case what == poisons:
-		s.req.WantErr(failure.ProtocolError, failure.Internal)
-	case what == cancels:
-		s.req.WantErr(failure.Aborted, failure.Environment)
-	case state == stateX:
-		s.req.WantErr(failure.Cancelled, failure.User)
-	case state == stateE:
-		s.req.WantItems("[media: a eof] eof").WantEnd()
-	case r.seen != "":
-		s.req.WantItems(r.seen).WantEnd()
-	default:
-		s.req.WantItems("[media: a more] more").WantEnd()
-	}
-}
-
-// creditCell: a window of one lets one item pass, and the CREDIT another.
-func creditCell(t *testing.T, state string) {
-	busy := newGate()
-	defer busy.open()
-	capacity := uint64(0)
-	if state == stateQ {
-		capacity = 1
-	}
-	c := cartridgeOf(t, bounded(map[string]uint64{"all": capacity}), nil, served{"busy", busy.handle},
-		served{"one", func(ctx context.Context, r *bifaci.Request) error {
-			for _, s := range []string{"first", "second", "third"} {
-				if err := r.Output().EmitItem(ctx, s, nil); err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
-	h := cartridgetest.Start(t, c, cartridgetest.WithWindow(1), cartridgetest.WithManualCredit())
-	if state == stateQ {
-		h.Request(capNamed("busy")).End()
-		<-busy.started
-	}
-	req := h.Request(capNamed("one"))
-	if state == stateE {
-		req.End()
-	}
-	if state == stateQ {
-		req.WantLog("queued")
-		req.Grant(1) // no stream can be named yet
-		h.Probe()
-		synctest.Wait()
-		busy.release <- struct{}{}
-		req.WantItems("first", "second")
-	} else {
-		req.WantItems("first")
-		synctest.Wait()
-		req.Grant(1).WantItems("second")
-	}
-	synctest.Wait()
-	assert.Nil(t, req.Terminal(), "there is no credit for the third")
-	assert.Zero(t, c.Drops().Total+c.Stragglers().Total)
-	req.Grant(1).WantItems("third").WantEnd()
 }
 
 func TestWhatIsLogged(t *testing.T) {

@@ -33,8 +33,6 @@ type CallConfig struct {
 	Flush func()
 	// AgeFlush sends small writes on arguments by age.
 	AgeFlush bool
-	// Drop counts a frame of the answer that is not delivered because it breaks a rule; may be nil.
-	Drop func(stats.Reason, frame.Type)
 }
 
 // PeerCall is one request as its caller sees it: argument streams out, one response in, both at the same time. Safe for
@@ -211,90 +209,97 @@ func (c *PeerCall) Response() *PeerResponse { return &c.resp }
 func (c *PeerCall) Context() context.Context { return c.ctx }
 
 // Deliver takes a frame that arrived for the call, on the link's reader: an answer's frame, or a CREDIT for an argument. It
-// never waits. block, when not nil, holds the frame's body and belongs to the call.
-func (c *PeerCall) Deliver(f *frame.Frame, block *stages.Block) {
+// never waits. block, when not nil, holds the frame's body and belongs to the call. It returns what became of the frame.
+func (c *PeerCall) Deliver(f *frame.Frame, block *stages.Block) stats.Fate {
 	if f.Type == frame.TypeChunk {
-		c.check(c.recv.Chunk(f, block))
-		return
+		fate, fault := c.recv.Chunk(f, block)
+		return c.check(fate, fault)
 	}
 	defer block.Release()
 	switch f.Type {
 	case frame.TypeStreamStart:
-		c.check(c.recv.Start(f))
+		return c.check(stats.Delivered, c.recv.Start(f))
 	case frame.TypeStreamEnd:
-		c.check(c.recv.StreamEnd(f))
+		return c.check(stats.Delivered, c.recv.StreamEnd(f))
 	case frame.TypeLog:
 		rec, err := f.LogRecord()
 		if err != nil {
-			c.violated(protocolError("the LOG of an answer: %w", err))
-			return
+			return c.check(stats.Consumed, protocolError("the LOG of an answer: %w", err))
 		}
 		if c.recv.Log(&rec) {
-			c.cfg.Link.Lanes.Lost(frame.TypeLog)
+			return stats.Dropped(stats.ChannelClosed) // this record, or an older one that it has replaced
 		}
 	case frame.TypeEnd:
-		c.end(f)
+		return c.end(f)
 	case frame.TypeErr:
 		remote, err := f.Failure()
 		if err != nil {
-			c.violated(protocolError("the ERR of an answer: %w", err))
-			return
+			return c.check(stats.Consumed, protocolError("the ERR of an answer: %w", err))
 		}
-		c.conclude(&failure.Remote{Failure: *remote})
+		return c.conclude(&failure.Remote{Failure: *remote})
 	case frame.TypeCredit:
-		if dir, ok := f.CreditDirection(); ok && dir == frame.CreditRequest {
-			var stream []byte
-			if f.Has.Has(frame.KeyStreamID) {
-				stream = f.StreamID
-			}
-			c.gates.Grant(stream, f.Credit)
+		var stream []byte
+		if f.Has.Has(frame.KeyStreamID) {
+			stream = f.StreamID
+		}
+		if dir, ok := f.CreditDirection(); !ok {
+			return stats.Dropped(stats.NoRoute)
+		} else if dir != frame.CreditRequest || c.gates.Grant(stream, f.Credit) != credit.Granted {
+			return stats.Consumed
 		}
 	}
+	return stats.Delivered
 }
 
-func (c *PeerCall) check(fault *failure.Failure) {
+// check fails the call when its answer broke a rule. It returns the frame's fate: the given one, unless there is a fault.
+func (c *PeerCall) check(fate stats.Fate, fault *failure.Failure) stats.Fate {
 	if fault == nil {
-		return
+		return fate
 	}
-	if fault.Code == failure.CreditViolation && c.cfg.Drop != nil {
-		c.cfg.Drop(stats.CreditViolation, frame.TypeChunk)
+	if c.over.Load() {
+		return stats.Straggled // it ended since it was looked up; the fault is that its input has failed
 	}
 	c.violated(fault)
+	if fault.Code == failure.CreditViolation {
+		return stats.Dropped(stats.CreditViolation)
+	}
+	return stats.Consumed
 }
 
 // end takes the END of the answer: only exit_code 0 is a success.
-func (c *PeerCall) end(f *frame.Frame) {
+func (c *PeerCall) end(f *frame.Frame) stats.Fate {
 	status, err := f.EndStatus()
 	switch {
 	case err != nil:
-		c.violated(protocolError("the END of an answer: %w", err))
+		return c.check(stats.Consumed, protocolError("the END of an answer: %w", err))
 	case !status.HasExitCode:
-		c.conclude(failure.New(failure.EndWithoutSuccess, failure.Internal, "the answer's END has no exit_code"))
+		return c.conclude(failure.New(failure.EndWithoutSuccess, failure.Internal, "the answer's END has no exit_code"))
 	case !status.Success():
-		c.conclude(failure.Newf(failure.EndWithoutSuccess, failure.Internal, "the answer's END has exit_code %d", status.ExitCode))
-	default:
-		if c.over.Swap(true) { // before the end can be read: who has read it and closes sends no CANCEL
-			return
-		}
-		c.resp.setStatus(status)
-		if f.Has.Has(frame.KeyPayload) && len(f.Payload) > 0 {
-			c.recv.Tail(f.Payload)
-		}
-		if fault := c.recv.End(); fault != nil {
-			c.abandon(fault, violation(fault))
-			return
-		}
-		c.ended(ErrRequestEnded)
+		return c.conclude(failure.Newf(failure.EndWithoutSuccess, failure.Internal, "the answer's END has exit_code %d", status.ExitCode))
 	}
+	if c.over.Swap(true) { // before the end can be read: who has read it and closes sends no CANCEL
+		return stats.Straggled
+	}
+	c.resp.setStatus(status)
+	if f.Has.Has(frame.KeyPayload) && len(f.Payload) > 0 {
+		c.recv.Tail(f.Payload)
+	}
+	if fault := c.recv.End(); fault != nil {
+		c.abandon(fault, violation(fault))
+		return stats.Consumed
+	}
+	c.ended(ErrRequestEnded)
+	return stats.Delivered
 }
 
 // conclude ends the call in order with a failure of the callee's: what was received is still read, then err.
-func (c *PeerCall) conclude(err error) {
+func (c *PeerCall) conclude(err error) stats.Fate {
 	if c.over.Swap(true) {
-		return // it was given up meanwhile
+		return stats.Straggled // it was given up meanwhile
 	}
 	c.recv.Close(err)
 	c.ended(err)
+	return stats.Delivered
 }
 
 // ErrRequestEnded is what data calls on arguments get after the answer has ended well.

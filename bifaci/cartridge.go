@@ -89,7 +89,13 @@ func newCartridge(m *manifest.Manifest, json []byte, opts []Option) (*Cartridge,
 	c.opts.log, c.backlog = queued(c.opts.log)
 	limits := c.opts.limits
 	c.limits.Store(&limits)
-	return c, c.registerStandard()
+	if err := c.registerStandard(); err != nil {
+		return nil, err
+	}
+	if c.opts.publish != nil {
+		c.opts.publish(statsVar{c})
+	}
+	return c, nil
 }
 
 // Manifest is the manifest the cartridge was made from. It must not be changed.

@@ -251,8 +251,9 @@ func TestLoggerGetsEverything(t *testing.T) {
 		h.CloseInput()
 		require.NoError(t, h.Wait())
 		got := strings.Split(strings.TrimSpace(lines.String()), "\n")
-		require.Len(t, got, 200)
-		for i, line := range got {
+		require.Len(t, got, 200+1)
+		assert.Contains(t, got[200], "level=DEBUG msg=\"the link has ended\" cartridge=under-test runtime.stats.drops=200")
+		for i, line := range got[:200] {
 			assert.Contains(t, line, fmt.Sprintf("cartridge=under-test runtime.type=end runtime.rid=%d", i))
 			assert.Contains(t, line, "level=WARN")
 		}

@@ -34,6 +34,8 @@ type link struct {
 	drops      stats.Drops
 	stragglers stats.Stragglers
 	overruns   stats.Overruns
+	ledger     stats.Ledger // of what comes in
+	tracer     *stages.Tracer
 	hasCalls   atomic.Bool
 
 	mu       sync.Mutex
@@ -62,11 +64,22 @@ type route struct {
 // maxRoutes bounds the routes a link remembers; a request that names one more makes it forget all.
 const maxRoutes = 1024
 
-func (l *link) options() *options                 { return &l.c.opts }
-func (l *link) cap(r *route) *manifest.Cap        { return r.def }
-func (l *link) Straggler(t frame.Type)            { l.stragglers.Add(uint8(t), 1) }
-func (l *link) ChannelClosed(t frame.Type)        { l.drops.Add(stats.ChannelClosed, uint8(t), 1) }
-func (l *link) drop(r stats.Reason, t frame.Type) { l.drops.Add(r, uint8(t), 1) }
+func (l *link) options() *options          { return &l.c.opts }
+func (l *link) cap(r *route) *manifest.Cap { return r.def }
+
+// Straggler and ChannelClosed count frames that do not go out; l counts for its lanes.
+func (l *link) Straggler(t frame.Type)     { l.stragglers.Add(uint8(t), 1) }
+func (l *link) ChannelClosed(t frame.Type) { l.drops.Add(stats.ChannelClosed, uint8(t), 1) }
+
+// settle counts a frame that came in, once: in the ledger, and when it is lost or straggles also in that family.
+func (l *link) settle(t frame.Type, fate stats.Fate) {
+	l.ledger.Settle(fate)
+	if fate == stats.Straggled {
+		l.stragglers.Add(uint8(t), 1)
+	} else if reason, lost := fate.Reason(); lost {
+		l.drops.Add(reason, uint8(t), 1)
+	}
+}
 
 // policy is the live policy; ok is false before the first one.
 func (l *link) policy() (Policy, bool) {

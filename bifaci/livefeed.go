@@ -9,6 +9,7 @@ import (
 	"github.com/pipe-cartridge/pipe/bifaci/feed"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 	"github.com/pipe-cartridge/pipe/bifaci/manifest"
+	"github.com/pipe-cartridge/pipe/bifaci/stats"
 	"github.com/pipe-cartridge/pipe/bifaci/urn"
 	"github.com/pipe-cartridge/pipe/stages"
 )
@@ -180,10 +181,10 @@ func (s feedSource) discard() { s.f.Cancel(io.EOF) }
 
 // closeStream takes a CLOSE_STREAM: it ends the live feed of the named reference, or of all, whose STREAM_END was routed before
 // . Nothing else is touched.
-func (l *link) closeStream(f *frame.Frame) {
-	w := l.find(f)
+func (l *link) closeStream(f *frame.Frame) stats.Fate {
+	w, fate := l.find(f)
 	if w == nil || w.stopped.Load() {
-		return
+		return fate
 	}
 	named, hasName := "", f.Has.Has(frame.KeyStreamID)
 	if hasName {
@@ -192,6 +193,7 @@ func (l *link) closeStream(f *frame.Frame) {
 	if w.closeFeeds(func(id string) bool { return !hasName || id == named }) == 0 {
 		l.c.opts.log.Info("close_stream finds no open feed", "rid", f.ID.String())
 	}
+	return fate
 }
 
 // closeFeeds ends the live feeds of the references that match, and counts those that were open.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pipe-cartridge/pipe/bifaci/feed"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/stages"
 )
 
 // Defaults of the options.
@@ -31,6 +32,8 @@ type options struct {
 	cliPolicy      *Policy
 	feeds          []feed.Option // backends
 	wrong          error         // of an option that cannot be taken; New returns it
+	trace          func(FrameEvent)
+	publish        func(fmt.Stringer)
 }
 
 func defaultOptions() options {
@@ -94,6 +97,18 @@ func WithFeedBackend(family string, b feed.Backend) Option {
 		o.feeds = append(o.feeds, feed.WithBackend(family, b))
 	}
 }
+
+// FrameEvent is one frame as the hook of [WithFrameTrace] sees it.
+type FrameEvent = stages.FrameEvent
+
+// WithFrameTrace calls hook for every frame of the link, in both directions, with its header and without its payload.
+// hook may be slow, or block: it is called from one goroutine of its own, and how many frames it did not see is in the next event
+// that it does see. It is not called after Serve has returned, unless it blocked for a second at the end.
+func WithFrameTrace(hook func(FrameEvent)) Option { return func(o *options) { o.trace = hook } }
+
+// WithExpvar calls publish once, when the cartridge is made, with a variable whose String is [Cartridge.Stats] as JSON. It is an
+// expvar.Var: func(v fmt.Stringer) { expvar.Publish("cartridge", v) } publishes it.
+func WithExpvar(publish func(v fmt.Stringer)) Option { return func(o *options) { o.publish = publish } }
 
 // withoutCancel keeps ctx's values and drops its end, which the link watches once for all requests.
 func withoutCancel(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

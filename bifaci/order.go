@@ -15,7 +15,7 @@ func (l *link) newReorder() *stages.Reorder {
 		return nil
 	}
 	r := stages.NewReorder(l.stages.Limits.MaxReorderBuffer)
-	r.Lost = func(f *frame.Frame) { l.drop(stats.Cancelled, f.Type) }
+	r.Lost = func(f *frame.Frame) { l.settle(f.Type, stats.Dropped(stats.Cancelled)) }
 	return r
 }
 
@@ -27,31 +27,32 @@ func (l *link) ordered(r *stages.Reorder, f *frame.Frame, block *stages.Block) e
 	err := r.Step(f, block, l.dispatch)
 	var order *stages.OrderError
 	if errors.As(err, &order) {
-		l.disordered(f, protocolError("%w", order))
+		l.settle(f.Type, l.disordered(f, protocolError("%w", order)))
 		block.Release()
 		return nil
 	}
 	return err
 }
 
-// disordered fails what the frame belongs to: a request, a peer call, or the REQ itself.
-func (l *link) disordered(f *frame.Frame, fault *failure.Failure) {
+// disordered fails what the frame belongs to: a request, a peer call, or the REQ itself. It returns the fate of the frame.
+func (l *link) disordered(f *frame.Frame, fault *failure.Failure) stats.Fate {
 	l.mu.Lock()
 	w, c := l.requests[f.ID], l.calls[f.ID]
 	l.mu.Unlock()
 	switch {
 	case w != nil && !w.ended.Load():
-		l.drop(stats.Cancelled, f.Type)
 		l.poison(w, fault)
+		return stats.Dropped(stats.Cancelled)
 	case c != nil:
-		l.drop(stats.Cancelled, f.Type)
 		c.violated(fault)
+		return stats.Dropped(stats.Cancelled)
 	case f.Type == frame.TypeReq:
 		l.refuse(f.ID, f.Routing, fault)
 		l.mu.Lock()
 		l.recent.Add(f.ID)
 		l.mu.Unlock()
-	default:
-		l.find(f) // counts it
+		return stats.Consumed
 	}
+	_, fate := l.find(f)
+	return fate
 }

@@ -40,7 +40,7 @@ func (p wirePeer) Call(ctx context.Context, capURN string) (*PeerCall, error) {
 	}
 	w.sweepCalls()
 	c, err := NewCall(w.ctx, capURN, CallConfig{Link: &l.stages, Parent: w.flow.ID(), Ended: w.callEnded, Flush: w.flushGrants,
-		AgeFlush: l.c.opts.ageFlush, Drop: l.drop})
+		AgeFlush: l.c.opts.ageFlush})
 	if err != nil {
 		return nil, fmt.Errorf("peer call: %w", err)
 	}

@@ -8,50 +8,63 @@ import (
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
 	"github.com/pipe-cartridge/pipe/bifaci/stats"
 	"github.com/pipe-cartridge/pipe/bifaci/urn"
+	"github.com/pipe-cartridge/pipe/credit"
 	"github.com/pipe-cartridge/pipe/stages"
 )
 
-// dispatch makes the loop's turn for one frame, on the reader's goroutine. It never waits. block, when not nil, holds
-// the frame's body. An error is fatal for the link.
+// dispatch makes the loop's turn for one frame, on the reader's goroutine, and counts what became of it. It never waits.
+// block, when not nil, holds the frame's body. An error is fatal for the link.
 func (l *link) dispatch(f *frame.Frame, block *stages.Block) error {
+	fate, err := l.deal(f, block)
+	l.settle(f.Type, fate)
+	return err
+}
+
+// deal brings a frame to where it belongs; it returns the fate of the frame.
+func (l *link) deal(f *frame.Frame, block *stages.Block) (stats.Fate, error) {
 	if c := l.callOf(f); c != nil {
-		c.Deliver(f, block)
-		return nil
+		return c.Deliver(f, block), nil
 	}
 	if f.Type == frame.TypeChunk {
-		if w := l.routed(f); w != nil {
-			l.fault(w, f.Type, w.recv.Chunk(f, block))
-			return nil
+		w, fate := l.routed(f)
+		if w == nil {
+			block.Release()
+			return fate, nil
 		}
-		block.Release()
-		return nil
+		fate, fault := w.recv.Chunk(f, block)
+		return l.fault(w, fate, fault), nil
 	}
 	defer block.Release() // nothing else keeps what aliases the body
 	switch f.Type {
 	case frame.TypeReq:
-		l.request(f)
+		return l.request(f), nil
 	case frame.TypeStreamStart:
-		if w := l.routed(f); w != nil {
-			l.fault(w, f.Type, w.recv.Start(f))
+		w, fate := l.routed(f)
+		if w != nil {
+			fate = l.fault(w, stats.Delivered, w.recv.Start(f))
 		}
+		return fate, nil
 	case frame.TypeStreamEnd:
-		if w := l.routed(f); w != nil {
-			l.fault(w, f.Type, w.recv.StreamEnd(f))
+		w, fate := l.routed(f)
+		if w != nil {
+			fate = l.fault(w, stats.Delivered, w.recv.StreamEnd(f))
 		}
+		return fate, nil
 	case frame.TypeEnd, frame.TypeErr:
-		l.bodyEnd(f)
+		return l.bodyEnd(f), nil
 	case frame.TypeCredit:
-		l.grant(f)
+		return l.grant(f), nil
 	case frame.TypeCancel:
-		l.cancelled(f)
+		return l.cancelled(f), nil
 	case frame.TypeCloseStream:
-		l.closeStream(f)
+		return l.closeStream(f), nil
 	case frame.TypeLog:
-		l.find(f) // of a request that this side serves: ignored, but counted when the request is over
+		_, fate := l.find(f) // of a request that this side serves: ignored
+		return fate, nil
 	case frame.TypePolicy:
 		p, err := f.Policy()
 		if err != nil {
-			return fmt.Errorf("policy: %w", err)
+			return stats.Consumed, fmt.Errorf("policy: %w", err)
 		}
 		l.live.Store(&p)
 	case frame.TypeHello:
@@ -59,9 +72,9 @@ func (l *link) dispatch(f *frame.Frame, block *stages.Block) error {
 	case frame.TypeHeartbeat:
 		l.turn() // answered by the reader already; a raised capacity admits
 	default:
-		return fmt.Errorf("a %s frame has no place on the link to a cartridge", f.Type)
+		return stats.Consumed, fmt.Errorf("a %s frame has no place on the link to a cartridge", f.Type)
 	}
-	return nil
+	return stats.Consumed, nil
 }
 
 // callOf finds the peer call that a frame of an answer, or a grant for an argument, belongs to. A request in state Q or
@@ -99,56 +112,57 @@ func (l *link) turn() {
 	l.start(start)
 }
 
-// find looks a request up; w is nil when the id is over or unknown, and then the frame has been counted.
-func (l *link) find(f *frame.Frame) *wireRequest {
+// find looks a request up; w is nil when the id is over or unknown, and fate says what that makes of the frame.
+func (l *link) find(f *frame.Frame) (w *wireRequest, fate stats.Fate) {
 	if w := l.latest; w != nil && w.flow.ID() == f.ID && !w.ended.Load() {
-		return w // it is in the table until it has ended
+		return w, stats.Consumed // it is in the table until it has ended
 	}
 	l.mu.Lock()
-	w := l.requests[f.ID]
+	w = l.requests[f.ID]
 	if w != nil && !w.ended.Load() {
 		l.mu.Unlock()
 		l.latest = w
-		return w
+		return w, stats.Consumed
 	}
 	recent := w != nil || l.recent.Contains(f.ID)
 	l.mu.Unlock()
 	if recent {
-		l.Straggler(f.Type)
 		l.c.opts.log.Debug("straggler", "type", f.Type.String(), "rid", f.ID.String())
-	} else {
-		l.drop(stats.NoRoute, f.Type)
-		l.c.opts.log.Warn("frame of an unknown request", "type", f.Type.String(), "rid", f.ID.String())
+		return nil, stats.Straggled
 	}
-	return nil
+	l.c.opts.log.Warn("frame of an unknown request", "type", f.Type.String(), "rid", f.ID.String())
+	return nil, stats.Dropped(stats.NoRoute)
 }
 
 // routed finds the request that a data frame goes to: one in state Q or R. In state X the frame is a drop, in E it poisons
 //
-func (l *link) routed(f *frame.Frame) *wireRequest {
-	w := l.find(f)
+func (l *link) routed(f *frame.Frame) (w *wireRequest, fate stats.Fate) {
+	w, fate = l.find(f)
 	switch {
 	case w == nil:
-		return nil
+		return nil, fate
 	case w.stopped.Load():
-		l.drop(stats.Cancelled, f.Type)
-		return nil
+		return nil, stats.Dropped(stats.Cancelled)
 	case w.bodyEnd.Load():
 		l.poison(w, protocolError("%s after the end of the body", f.Type))
-		return nil
+		return nil, stats.Consumed
 	}
-	return w
+	return w, stats.Consumed
 }
 
-// fault poisons a request that broke a rule.
-func (l *link) fault(w *wireRequest, t frame.Type, fault *failure.Failure) {
+// fault poisons a request that broke a rule. It returns the frame's fate: the given one, unless there is a fault.
+func (l *link) fault(w *wireRequest, fate stats.Fate, fault *failure.Failure) stats.Fate {
 	if fault == nil {
-		return
+		return fate
 	}
-	if fault.Code == failure.CreditViolation {
-		l.drop(stats.CreditViolation, t)
+	if w.stopped.Load() {
+		return stats.Dropped(stats.Cancelled) // since it was looked up; the fault is that its input has failed
 	}
 	l.poison(w, fault)
+	if fault.Code == failure.CreditViolation {
+		return stats.Dropped(stats.CreditViolation)
+	}
+	return stats.Consumed
 }
 
 func protocolError(format string, args ...any) *failure.Failure {
@@ -156,12 +170,12 @@ func protocolError(format string, args ...any) *failure.Failure {
 }
 
 // request takes a REQ: the checks of in their order, then admission.
-func (l *link) request(f *frame.Frame) {
+func (l *link) request(f *frame.Frame) stats.Fate {
 	l.mu.Lock()
 	if w := l.requests[f.ID]; w != nil && !w.ended.Load() {
 		l.mu.Unlock()
 		l.poison(w, protocolError("a second REQ with the id of a live request"))
-		return
+		return stats.Consumed
 	}
 	ending := l.ending
 	l.mu.Unlock()
@@ -181,7 +195,9 @@ func (l *link) request(f *frame.Frame) {
 		l.mu.Lock()
 		l.recent.Add(f.ID) // what follows of its body straggles
 		l.mu.Unlock()
+		return stats.Consumed
 	}
+	return stats.Delivered
 }
 
 // resolve finds the handler of a REQ: cap present, policy gate, lookup.
@@ -288,33 +304,33 @@ func (l *link) newRequest(id, routing frame.ID, rt *route) *wireRequest {
 }
 
 // bodyEnd takes END or ERR of a request's body.
-func (l *link) bodyEnd(f *frame.Frame) {
-	w := l.find(f)
+func (l *link) bodyEnd(f *frame.Frame) stats.Fate {
+	w, fate := l.find(f)
 	switch {
 	case w == nil:
-		return
+		return fate
 	case w.stopped.Load():
-		return
+		return stats.Consumed
 	case w.bodyEnd.Load():
-		l.Straggler(f.Type)
-		return
+		return stats.Straggled
 	}
 	if f.Type == frame.TypeEnd {
 		if fault := w.recv.End(); fault != nil {
 			l.poison(w, fault)
-			return
+			return stats.Consumed
 		}
 	} else {
 		remote, err := f.Failure()
 		if err != nil {
 			l.poison(w, protocolError("the ERR of the body: %w", err))
-			return
+			return stats.Consumed
 		}
 		w.recv.Close(&failure.Remote{Failure: *remote})
 	}
 	w.bodyEnd.Store(true)
 	l.latest = nil // it is not needed any more, and need not be kept
 	l.launch()
+	return stats.Delivered
 }
 
 // launch starts the handlers of the requests that were admitted on arrival. The reader calls it when the body of a request is
@@ -328,30 +344,33 @@ func (l *link) launch() {
 }
 
 // grant takes a CREDIT.
-func (l *link) grant(f *frame.Frame) {
+func (l *link) grant(f *frame.Frame) stats.Fate {
 	dir, ok := f.CreditDirection()
 	if !ok {
-		l.drop(stats.NoRoute, f.Type)
-		return
+		return stats.Dropped(stats.NoRoute)
 	}
-	w := l.find(f)
+	w, fate := l.find(f)
 	if w == nil || w.stopped.Load() || dir != frame.CreditResponse {
-		return
+		return fate
 	}
 	var stream []byte
 	if f.Has.Has(frame.KeyStreamID) {
 		stream = f.StreamID
 	}
-	w.gates.Grant(stream, f.Credit)
+	if w.gates.Grant(stream, f.Credit) != credit.Granted {
+		return stats.Consumed // spent: its stream is over
+	}
+	return stats.Delivered
 }
 
 // cancelled takes a CANCEL (section 8.1).
-func (l *link) cancelled(f *frame.Frame) {
-	w := l.find(f)
+func (l *link) cancelled(f *frame.Frame) stats.Fate {
+	w, fate := l.find(f)
 	if w == nil {
-		return
+		return fate
 	}
 	reason := f.CancelReason()
 	reason.ForceKill = false
 	l.end(w, &outcome{failure: reason.Terminal(), streamEnd: true, reason: &reason}, &failure.CancelledError{Reason: reason})
+	return fate
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/bifaci/stats"
 	"github.com/pipe-cartridge/pipe/bifaci/urn"
 	"github.com/pipe-cartridge/pipe/pools"
 	"github.com/pipe-cartridge/pipe/stages"
@@ -28,7 +29,10 @@ func (c *Cartridge) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	}
 	c.link.Store(l)
 	defer c.backlog.drain()
-	return l.run(ctx, r, w)
+	defer l.tracer.Close()
+	err = l.run(ctx, r, w)
+	c.opts.log.Debug("the link has ended", "stats", c.Stats())
+	return err
 }
 
 // newLink builds everything that can fail before a byte is written.
@@ -54,6 +58,9 @@ func (c *Cartridge) newLink(ctx context.Context, r io.Reader, w io.Writer) (*lin
 	l.index = urn.NewIndex(c.patterns())
 	l.lanes = stages.NewLanes(w, c.opts.limits.MaxFrame, l)
 	l.dec = stages.NewDecoder(r, &l.pool, frame.DefaultLimits().MaxFrame)
+	if l.tracer = stages.NewTracer(c.opts.trace); l.tracer != nil {
+		l.lanes.SetTrace(l.tracer)
+	}
 	l.stages.Lanes, l.stages.Pool, l.stages.Decoder = l.lanes, &l.pool, l.dec
 	l.stages.MaxStreams, l.stages.MaxItem = c.opts.maxStreams, c.opts.maxItemSize
 	return l, nil
@@ -68,6 +75,8 @@ func (l *link) handshake(w io.Writer) error {
 		return fmt.Errorf("%w: reading the host's hello: %w", ErrHandshake, err)
 	}
 	defer block.Release()
+	l.received(&f)
+	l.settle(f.Type, stats.Consumed)
 	ours := l.c.opts.limits
 	_, agreed, err := frame.AcceptHello(&f, frame.RoleHost, ours)
 	if err != nil {
@@ -83,6 +92,7 @@ func (l *link) handshake(w io.Writer) error {
 	if err := frame.CheckSize(hello, 0, frame.DefaultLimits().MaxFrame); err != nil {
 		return fmt.Errorf("%w: our hello: %w", ErrHandshake, err)
 	}
+	l.tracer.Frame(stages.Out, hello)
 	if _, err := w.Write(frame.Append(nil, hello)); err != nil {
 		return fmt.Errorf("%w: writing our hello: %w", ErrHandshake, err)
 	}
@@ -176,6 +186,7 @@ func (l *link) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		l.received(&f)
 		if f.Type == frame.TypeHeartbeat {
 			l.heartbeat(&f)
 		}
@@ -186,6 +197,12 @@ func (l *link) read(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// received books a frame that was decoded; whoever calls it sees to it that the frame is settled.
+func (l *link) received(f *frame.Frame) {
+	l.ledger.Receive()
+	l.tracer.Frame(stages.In, f)
 }
 
 // drain ends what the input can no longer complete. With a nil fault the input ended cleanly: a request whose body is

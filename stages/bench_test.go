@@ -93,7 +93,7 @@ func BenchmarkRouteChunk(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if fault := r.Chunk(&f, nil); fault != nil {
+					if _, fault := r.Chunk(&f, nil); fault != nil {
 						b.Fatal(fault)
 					}
 					f.ChunkIndex++

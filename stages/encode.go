@@ -4,6 +4,8 @@ import (
 	"io"
 	"runtime"
 	"time"
+
+	"github.com/pipe-cartridge/pipe/bifaci/frame"
 )
 
 // Writer is where encoded frames go.
@@ -77,6 +79,10 @@ func (l *Lanes) Run(fail func(error) error) error {
 		err := l.write(bufs, &joined)
 		written = time.Now()
 		own := ctl.own + data.own
+		if err != nil {
+			l.lose(&ctl)
+			l.lose(&data)
+		}
 		ctl.reset()
 		data.reset()
 		clear(bufs)
@@ -148,6 +154,13 @@ func (l *Lanes) fail(err error) error {
 	if l.err == nil || l.err == ErrLanesClosed {
 		l.err = err
 	}
+	l.lose(&l.ctl)
+	l.lose(&l.data)
+	for _, g := range l.deferred {
+		g.merged = 0
+		l.Lost(frame.TypeCredit)
+	}
+	l.deferred = l.deferred[:0]
 	l.ctl.reset()
 	l.data.reset()
 	l.own = 0

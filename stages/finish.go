@@ -130,7 +130,12 @@ func (s *Sender) putEnd(b Batch) error {
 		f.ChunkCount = s.index
 		f.Has = f.Has.With(frame.KeyChunkCount)
 	}
-	return b.Put(s.flow, f, nil)
+	if err := b.Put(s.flow, f, nil); err != nil {
+		return err
+	}
+	s.sent.frames.Add(1)
+	s.sent.ended.Store(true)
+	return nil
 }
 
 // Abort ends a stream that failed: unsent bytes are dropped and an ERR that fill makes is written. With streamEnd a started

@@ -67,5 +67,6 @@ func (g *Granter) encode(n uint64) {
 	if g.stream != nil {
 		f.Has = f.Has.With(frame.KeyStreamID)
 	}
+	l.trace.Frame(Out, f)
 	l.ctl.add(f, nil)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/bifaci/stats"
 	"github.com/pipe-cartridge/pipe/credit"
 )
 
@@ -24,9 +25,10 @@ type Inbox struct {
 	sequence  bool
 	unbounded bool
 
-	// Touched by route only.
-	over  bool   // STREAM_END was seen
-	index uint64 // the next chunk_index
+	// Written by route only.
+	over     bool   // STREAM_END was seen
+	index    uint64 // the next chunk_index
+	received inCounters
 
 	held    atomic.Uint64 // continuation credit held back while the request waits
 	discard atomic.Bool
@@ -36,6 +38,12 @@ type Inbox struct {
 	rd runReader
 
 	seq *sequenceState // of a sequence stream, else nil
+}
+
+// inCounters is what has arrived of a stream, for whoever asks; its reader is elsewhere, so each value is stored whole.
+type inCounters struct {
+	chunks, bytes atomic.Uint64
+	ended         atomic.Bool
 }
 
 // sequenceState is what following and joining the items of a sequence takes; scalar streams do without.
@@ -86,24 +94,26 @@ func (in *Inbox) queue() *chunkQueue {
 }
 
 // arrive is route's part of one CHUNK: index, window and CBOR heads for every payload, checksum and the rest for small ones.
-func (in *Inbox) arrive(f *frame.Frame, block *Block) *failure.Failure {
+func (in *Inbox) arrive(f *frame.Frame, block *Block) (stats.Fate, *failure.Failure) {
 	if !f.Has.Has(frame.KeyPayload) {
-		return protocolError("chunk %d of %s without payload", f.ChunkIndex, in.describe())
+		return stats.Consumed, protocolError("chunk %d of %s without payload", f.ChunkIndex, in.describe())
 	}
 	if f.ChunkIndex != in.index {
-		return protocolError("chunk of %s has chunk_index %d, expected %d", in.describe(), f.ChunkIndex, in.index)
+		return stats.Consumed, protocolError("chunk of %s has chunk_index %d, expected %d", in.describe(), f.ChunkIndex, in.index)
 	}
 	if !in.window.Arrive() {
-		return failure.Newf(failure.CreditViolation, failure.Internal, "chunk %d of %s exceeds the window of %d", f.ChunkIndex, in.describe(), in.recv.link.Limits.InitialCredit)
+		return stats.Dropped(stats.CreditViolation), failure.Newf(failure.CreditViolation, failure.Internal, "chunk %d of %s exceeds the window of %d", f.ChunkIndex, in.describe(), in.recv.link.Limits.InitialCredit)
 	}
 	in.index++
+	in.received.chunks.Store(in.index)
+	in.received.bytes.Store(in.received.bytes.Load() + uint64(len(f.Payload)))
 	c := chunk{payload: f.Payload, sum: f.Checksum, block: block, in: in}
 	if f.Has.Has(frame.KeyMeta) {
 		c.meta = f.Meta
 	}
 	if len(f.Payload) <= inlinePayload || in.discard.Load() {
 		if fault := in.verify(&c); fault != nil {
-			return fault
+			return stats.Consumed, fault
 		}
 		c.flags |= chunkVerified
 	}
@@ -111,7 +121,7 @@ func (in *Inbox) arrive(f *frame.Frame, block *Block) *failure.Failure {
 	if in.sequence {
 		continues = in.seq.scan.InItem()
 		if fault := in.follow(f.Payload); fault != nil {
-			return fault
+			return stats.Consumed, fault
 		}
 		unfinished = in.seq.scan.InItem()
 	}
@@ -122,7 +132,7 @@ func (in *Inbox) arrive(f *frame.Frame, block *Block) *failure.Failure {
 	case in.discard.Load():
 		block.Release()
 		in.grantNow()
-		return nil
+		return stats.Consumed, nil
 	case atOnce:
 		c.flags |= chunkCredited
 	}
@@ -132,7 +142,7 @@ func (in *Inbox) arrive(f *frame.Frame, block *Block) *failure.Failure {
 	verified := c.flags&chunkVerified != 0
 	if !in.queue().put(&c) {
 		block.Release() // ended meanwhile, by a cancel or a violation
-		return nil
+		return stats.Dropped(stats.Cancelled), nil
 	}
 	if atOnce {
 		in.grantNow()
@@ -142,7 +152,7 @@ func (in *Inbox) arrive(f *frame.Frame, block *Block) *failure.Failure {
 	} else if !verified && !in.recv.rd.poll {
 		in.recv.link.audit.watch(in)
 	}
-	return nil
+	return stats.Delivered, nil
 }
 
 // keep copies what aliases the read buffer.

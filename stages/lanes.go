@@ -48,6 +48,7 @@ type Counters interface {
 type Lanes struct {
 	out      Writer
 	counters Counters
+	trace    *Tracer                                 // of what is appended; or nil
 	tap      func(*Flow, *frame.Frame, *Block) error // takes frames instead of the data lane: a stage's, see ChunkStage
 
 	mu      sync.Mutex
@@ -141,8 +142,9 @@ type lane struct {
 	buf    []byte
 	parts  []part
 	frames int
-	own    int // how many of frames count as the link's own
-	bytes  int // with the payloads of parts
+	own    int                     // how many of frames count as the link's own
+	bytes  int                     // with the payloads of parts
+	types  [frame.TypeCount]uint32 // of frames
 }
 
 // part is a payload by reference that belongs behind buf[:at].
@@ -156,6 +158,7 @@ type part struct {
 // block of a small one goes back at once.
 func (ln *lane) add(f *frame.Frame, block *Block) {
 	ln.frames++
+	ln.types[f.Type]++
 	at := len(ln.buf)
 	if n := len(f.Payload); n > laneInline && f.Has.Has(frame.KeyPayload) {
 		var cut int
@@ -182,6 +185,9 @@ func (l *Lanes) SetMaxFrame(n uint64) {
 	l.limit = int(min(n, frame.MaxBody))
 	l.mu.Unlock()
 }
+
+// SetTrace reports every frame to t as it is appended. It must be called before the first one.
+func (l *Lanes) SetTrace(t *Tracer) { l.trace = t }
 
 // Batch is a run of frames being appended to the data lane; the lanes are locked from Begin to End, so a user encodes
 // and does nothing else in between.
@@ -307,6 +313,7 @@ func (b Batch) Put(fl *Flow, f *frame.Frame, block *Block) error {
 		block.Release()
 		return nil
 	}
+	l.trace.Frame(Out, f)
 	l.data.add(f, block)
 	return nil
 }
@@ -361,6 +368,7 @@ func (l *Lanes) Control(f *frame.Frame) error {
 		l.mu.Unlock()
 		return &TooLargeError{f.Type, size, limit}
 	}
+	l.trace.Frame(Out, f)
 	l.ctl.add(f, nil)
 	l.ctl.own++
 	l.addOwn(1)
@@ -433,6 +441,15 @@ func (l *Lanes) Close() {
 	l.mu.Unlock()
 	if wake {
 		l.wake <- struct{}{}
+	}
+}
+
+// lose counts everything that a lane holds, when the output has failed; nobody knows what of it the other side has read.
+func (l *Lanes) lose(ln *lane) {
+	for t, n := range ln.types {
+		for range n {
+			l.Lost(frame.Type(t))
+		}
 	}
 }
 

@@ -146,7 +146,12 @@ func TestLanesFail(t *testing.T) {
 			require.ErrorIs(t, err, errGone)
 			require.ErrorIs(t, l.Lanes.Control(beat(1)), errGone)
 			l.receive().start(t, "a", false).granter.Grant(1)
-			require.Equal(t, []frame.Type{frame.TypeHeartbeat, frame.TypeCredit}, c.closed)
+			lost := map[frame.Type]int{}
+			for _, typ := range c.closed {
+				lost[typ]++
+			}
+			require.Equal(t, map[frame.Type]int{frame.TypeChunk: 1 + blocks, frame.TypeHeartbeat: 5000 + 1, frame.TypeCredit: 1}, lost,
+				"R-11.5 what the lanes held, and what came afterwards")
 			require.NoError(t, l.Lanes.WaitOwn(t.Context(), nil))
 			require.Equal(t, blocks*(256<<10+blockSlack), l.Pool.Held(), "what was not written gives its blocks back")
 		})

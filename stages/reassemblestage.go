@@ -95,7 +95,8 @@ func (s *ReassembleStage) Flush(func(StreamItem) error) error {
 // It never waits. A frame that is no part of a body is a fault.
 func (r *Receiver) Take(f *frame.Frame, block *Block) *failure.Failure {
 	if f.Type == frame.TypeChunk {
-		return r.Chunk(f, block)
+		_, fault := r.Chunk(f, block)
+		return fault
 	}
 	defer block.Release() // nothing else keeps what aliases the body
 	switch f.Type {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/bifaci/stats"
 )
 
 // Link is what the receivers and senders of one connection share. It is filled in once and not changed while they live.
@@ -173,16 +175,19 @@ func (r *Receiver) stream(f *frame.Frame) (*Inbox, *failure.Failure) {
 	return in, nil
 }
 
-// Chunk takes a CHUNK; block, when not nil, holds its body and belongs to the receiver from here on.
-func (r *Receiver) Chunk(f *frame.Frame, block *Block) *failure.Failure {
+// Chunk takes a CHUNK; block, when not nil, holds its body and belongs to the receiver from here on. The fate is Delivered when it
+// went to a reader, Consumed when nobody reads any more or it broke a rule, a drop when it exceeded the window or the direction
+// had just failed.
+func (r *Receiver) Chunk(f *frame.Frame, block *Block) (stats.Fate, *failure.Failure) {
 	in, fault := r.stream(f)
+	fate := stats.Consumed
 	if fault == nil {
-		fault = in.arrive(f, block)
+		fate, fault = in.arrive(f, block)
 	}
 	if fault != nil {
 		block.Release()
 	}
-	return fault
+	return fate, fault
 }
 
 // StreamEnd takes a STREAM_END.
@@ -199,6 +204,7 @@ func (r *Receiver) StreamEnd(f *frame.Frame) *failure.Failure {
 			f.StreamID, in.seq.itemSize)
 	}
 	in.over = true
+	in.received.ended.Store(true)
 	in.window.Close()
 	if r.merged == nil {
 		in.own.close(io.EOF)
@@ -377,6 +383,23 @@ func (r *Receiver) Flush() {
 	for _, in := range streams {
 		in.granter.Grant(in.window.Flush())
 	}
+}
+
+// Counts appends what each stream has brought, in order of STREAM_START. It waits for nothing.
+func (r *Receiver) Counts(to []stats.StreamCounts) []stats.StreamCounts {
+	r.mu.Lock()
+	streams := r.streams
+	r.mu.Unlock()
+	for _, in := range streams {
+		n := stats.StreamCounts{Stream: in.ID(), ChunksIn: in.received.chunks.Load(), BytesIn: in.received.bytes.Load(),
+			CreditOutstanding: int64(min(in.window.Outstanding(), math.MaxInt64)), Unbounded: in.unbounded, Ended: in.received.ended.Load()}
+		n.FramesIn = 1 + n.ChunksIn
+		if n.Ended {
+			n.FramesIn++
+		}
+		to = append(to, n)
+	}
+	return to
 }
 
 // Err is the error that ended the direction, io.EOF after a clean end, nil while it is open.

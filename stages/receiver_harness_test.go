@@ -32,6 +32,12 @@ func (p *peer) Fault(f *failure.Failure) {
 	p.Fail(f)
 }
 
+// Chunk is the receiver's, for tests that do not care about the frame's fate.
+func (p *peer) Chunk(f *frame.Frame, block *Block) *failure.Failure {
+	_, fault := p.Receiver.Chunk(f, block)
+	return fault
+}
+
 // found gives the codes of what consumers and the auditor have found.
 func (p *peer) found() (codes []string) {
 	p.mu.Lock()

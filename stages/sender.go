@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/pipe-cartridge/pipe/bifaci/frame"
+	"github.com/pipe-cartridge/pipe/bifaci/stats"
 	"github.com/pipe-cartridge/pipe/credit"
 )
 
@@ -54,6 +56,7 @@ type Sender struct {
 	hook  func() // flush before block, R-10.21; may be nil
 
 	seen atomic.Uint32 // state, for who does not have the turn; see to
+	sent outCounters
 
 	mu       sync.Mutex
 	busy     bool            // a call is sending; state below is its own
@@ -71,6 +74,12 @@ type Sender struct {
 	inItem   bool // the last thing sent left a sequence item unfinished
 	broken   error
 	ageFlush func() // asks for FlushAged after coalesceAge, or nil
+}
+
+// outCounters is what a stream has sent, for whoever asks; each value is stored whole by who has the turn.
+type outCounters struct {
+	frames, chunks, bytes atomic.Uint64
+	unbounded, ended      atomic.Bool
 }
 
 type senderState uint32
@@ -120,6 +129,7 @@ func (s *Sender) Start(ctx context.Context, m Mode) error {
 		return ErrStarted
 	}
 	s.sequence, s.unbound, s.meta = m.Sequence, m.Unbounded, m.Meta
+	s.sent.unbounded.Store(m.Unbounded)
 	s.to(senderPending)
 	b, err := s.begin(ctx)
 	if err != nil {
@@ -254,6 +264,7 @@ func (s *Sender) putStart(b Batch) error {
 		return err
 	}
 	s.meta = nil
+	s.sent.frames.Add(1)
 	s.to(senderStarted)
 	return nil
 }
@@ -285,7 +296,17 @@ func (s *Sender) putChunk(b Batch, payload, meta []byte, sum uint64, block *Bloc
 		return err
 	}
 	s.index++
+	s.sent.frames.Add(1)
+	s.sent.chunks.Store(s.index)
+	s.sent.bytes.Add(uint64(len(payload)))
 	return nil
+}
+
+// Counts is what the stream has sent; ok is false before its STREAM_START. It waits for nothing.
+func (s *Sender) Counts() (n stats.StreamCounts, ok bool) {
+	n = stats.StreamCounts{Stream: s.ID(), FramesOut: s.sent.frames.Load(), ChunksOut: s.sent.chunks.Load(), BytesOut: s.sent.bytes.Load(),
+		CreditOutstanding: int64(min(s.gate.Available(), math.MaxInt64)), Unbounded: s.sent.unbounded.Load(), Ended: s.sent.ended.Load()}
+	return n, n.FramesOut > 0
 }
 
 // cut is how many raw bytes one CHUNK may carry beside meta (R-6.39, spec/wire.md 8.4).

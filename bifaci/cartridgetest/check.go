@@ -93,6 +93,7 @@ type Check struct {
 	exchanges map[frame.ID]*exchange
 	breaches  []Breach
 	trace     []string
+	frames    [2]uint64 // by direction
 }
 
 // exchange is one request: the body in one direction, the answer in the other.
@@ -210,6 +211,13 @@ func (c *Check) Trace() []string {
 }
 
 // write takes bytes of a direction and judges the frames that they complete.
+// Frames is how many frames have gone one way so far.
+func (c *Check) Frames(d Direction) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.frames[d]
+}
+
 func (c *Check) write(d Direction, b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,6 +240,7 @@ func (c *Check) write(d Direction, b []byte) {
 			c.undecodable(d, "%v", err)
 			return
 		}
+		c.frames[d]++
 		if len(c.trace) == traceLength {
 			c.trace = append(c.trace[:0], c.trace[1:]...)
 		}

@@ -74,7 +74,7 @@ func (c *Conn) Call(ctx context.Context, capURN string, opts ...CallOption) (*Ca
 func (c *Conn) call(ctx context.Context, capURN string, xid frame.ID, call *Call, o callOptions) (*Call, error) {
 	call.conn = c
 	peer, err := bifaci.NewCall(context.WithoutCancel(ctx), capURN, bifaci.CallConfig{Link: &c.link, Routing: xid, Ended: call.ended,
-		Cancelled: call.cancelled, Drop: c.drop})
+		Cancelled: call.cancelled})
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (call *Call) deliver(f *frame.Frame, block *stages.Block) {
 		block.Release()
 		return
 	}
-	call.Deliver(f, block)
+	call.conn.lost(f.Type, call.Deliver(f, block))
 }
 
 // Cancel ends the call for the given reason: its reads and writes fail with the reason's identity at once, and the cartridge is

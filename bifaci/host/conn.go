@@ -158,6 +158,15 @@ func (n counters) ChannelClosed(t frame.Type) { n.c.drops.Add(stats.ChannelClose
 
 func (c *Conn) drop(r stats.Reason, t frame.Type) { c.drops.Add(r, uint8(t), 1) }
 
+// lost counts a frame of a call that was not delivered.
+func (c *Conn) lost(t frame.Type, fate stats.Fate) {
+	if fate == stats.Straggled {
+		c.stragglers.Add(uint8(t), 1)
+	} else if reason, ok := fate.Reason(); ok {
+		c.drop(reason, t)
+	}
+}
+
 // Hello is what the handshake agreed on.
 func (c *Conn) Hello() HandshakeResult { return c.hello }
 

@@ -142,12 +142,13 @@ func TestSnapshotJSON(t *testing.T) {
 
 	t.Run("R-11.6 the whole cartridge", func(t *testing.T) {
 		assertJSON(t, `{"drops":{"total":0,"by_reason":{},"by_reason_frame_type":{}},`+
-			`"stragglers":{"total":0,"by_frame_type":{}},"overruns_total":2,"pools":{"all":{"active":1}},`+
+			`"stragglers":{"total":0,"by_frame_type":{}},"overruns_total":2,"frames":{"received":10,"delivered":4,"consumed":3,"dropped":2,"straggled":1},"pools":{"all":{"active":1}},`+
 			`"requests":{"waiting":1,"running":2,"body_complete":3,"stopping":4},`+
 			`"streams":[{"rid":"r","stream_id":"s","frames_in":1,"frames_out":2,"bytes_in":3,"bytes_out":4,`+
 			`"chunks_in":5,"chunks_out":6,"credit_outstanding":-1,"unbounded":true,"ended":false}]}`,
 			Snapshot{
 				OverrunsTotal: 2,
+				Frames:        LedgerSnapshot{Received: 10, Delivered: 4, Consumed: 3, Dropped: 2, Straggled: 1},
 				Pools:         json.RawMessage(`{"all":{"active":1}}`),
 				Requests:      RequestCounts{Waiting: 1, Running: 2, BodyComplete: 3, Stopping: 4},
 				Streams: []StreamCounts{{Request: "r", Stream: "s", FramesIn: 1, FramesOut: 2, BytesIn: 3, BytesOut: 4,

@@ -1,6 +1,9 @@
 package stats
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"log/slog"
+)
 
 // Snapshot describes a running cartridge at one moment (R-11.6). The runtime fills it; the parts are read one after the
 // other without stopping the link, so they may differ by what happened in between.
@@ -8,12 +11,21 @@ type Snapshot struct {
 	Drops         DropSnapshot      `json:"drops"`
 	Stragglers    StragglerSnapshot `json:"stragglers"`
 	OverrunsTotal uint64            `json:"overruns_total"` // items, all feeds together
+	Frames        LedgerSnapshot    `json:"frames"`         // what became of the frames that came in
 
 	// Pools is the pool map as a heartbeat reply carries it: pool name to state.
 	Pools json.RawMessage `json:"pools,omitempty"`
 
 	Requests RequestCounts  `json:"requests"`
 	Streams  []StreamCounts `json:"streams,omitempty"` // of the requests above, ended requests left out
+}
+
+// LogValue is the snapshot in one line of a log: its sums, without pools and streams.
+func (s Snapshot) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Uint64("drops", s.Drops.Total), slog.Uint64("stragglers", s.Stragglers.Total), slog.Uint64("overruns", s.OverrunsTotal),
+		slog.Uint64("frames_received", s.Frames.Received), slog.Uint64("frames_delivered", s.Frames.Delivered),
+		slog.Uint64("requests", s.Requests.Waiting+s.Requests.Running+s.Requests.BodyComplete+s.Requests.Stopping))
 }
 
 // RequestCounts is the number of incoming requests in each state of spec/runtime.md section 3.

@@ -302,6 +302,7 @@ func TestCreditViolation(t *testing.T) {
 					return err
 				}
 				<-ctx.Done()
+				synctest.Wait() // the context ends before the input fails
 				_, err = s.Next(context.WithoutCancel(ctx))
 				got <- err
 				return nil

@@ -181,6 +181,7 @@ func TestAudit(t *testing.T) {
 			if round%3 == 1 {
 				require.Equal(t, uint64(8), in.window.Outstanding())
 			}
+			l.Close() // on a busy machine the link's own look may be under way as well
 			if round%3 != 2 {
 				require.Equal(t, 2*(256<<10+blockSlack), l.Pool.Held())
 			}

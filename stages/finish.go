@@ -127,14 +127,13 @@ func (s *Sender) putEnd(b Batch) error {
 	f.StreamID = s.id
 	f.Has = f.Has.With(frame.KeyStreamID)
 	if !s.unbound {
-		f.ChunkCount = s.index
+		f.ChunkCount = s.index.Load()
 		f.Has = f.Has.With(frame.KeyChunkCount)
 	}
 	if err := b.Put(s.flow, f, nil); err != nil {
 		return err
 	}
-	s.sent.frames.Add(1)
-	s.sent.ended.Store(true)
+	s.note(seenEnd)
 	return nil
 }
 

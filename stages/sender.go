@@ -55,31 +55,26 @@ type Sender struct {
 	media []byte
 	hook  func() // flush before block, R-10.21; may be nil
 
-	seen atomic.Uint32 // state, for who does not have the turn; see to
-	sent outCounters
+	// For who does not have the turn, which alone stores them.
+	seen  atomic.Uint32 // state and the seen… bits; see to
+	index atomic.Uint64 // CHUNKs sent
+	bytes atomic.Uint64 // of their payloads
 
 	mu       sync.Mutex
-	busy     bool            // a call is sending; state below is its own
 	queue    []chan struct{} // calls that wait for their turn
 	refused  error           // set by Refuse
 	hole     error           // set by a data call that left before its turn; becomes broken
+	busy     bool            // a call is sending; state below is its own
 	sequence bool
 	unbound  bool
+	inItem   bool // the last thing sent left a sequence item unfinished
 	state    senderState
 	meta     []byte // stream meta, until STREAM_START went out
-	index    uint64 // CHUNKs sent
 	buf      []byte // coalesced bytes behind bufHead bytes of room; nil or at least bufHead long
 	enc      []byte // scratch space for small encodings
 	since    time.Time
-	inItem   bool // the last thing sent left a sequence item unfinished
 	broken   error
 	ageFlush func() // asks for FlushAged after coalesceAge, or nil
-}
-
-// outCounters is what a stream has sent, for whoever asks; each value is stored whole by who has the turn.
-type outCounters struct {
-	frames, chunks, bytes atomic.Uint64
-	unbounded, ended      atomic.Bool
 }
 
 type senderState uint32
@@ -89,6 +84,14 @@ const (
 	senderPending             // started, STREAM_START goes out with the first thing sent
 	senderStarted             // STREAM_START is on its way
 	senderEnded               // STREAM_END is on its way, or will never be
+)
+
+// The bits of Sender.seen beside the state.
+const (
+	seenState     = 3 // the state's own
+	seenUnbounded = 4
+	seenStart     = 8  // STREAM_START is on its way
+	seenEnd       = 16 // STREAM_END is on its way
 )
 
 // bufHead is the room in front of coalesced bytes for the head of their CBOR byte string.
@@ -129,7 +132,9 @@ func (s *Sender) Start(ctx context.Context, m Mode) error {
 		return ErrStarted
 	}
 	s.sequence, s.unbound, s.meta = m.Sequence, m.Unbounded, m.Meta
-	s.sent.unbounded.Store(m.Unbounded)
+	if m.Unbounded {
+		s.note(seenUnbounded)
+	}
 	s.to(senderPending)
 	b, err := s.begin(ctx)
 	if err != nil {
@@ -142,18 +147,21 @@ func (s *Sender) Start(ctx context.Context, m Mode) error {
 
 // Started reports whether the stream was started, explicitly or by a data call, and not closed since.
 func (s *Sender) Started() bool {
-	state := senderState(s.seen.Load())
+	state := senderState(s.seen.Load() & seenState)
 	return state == senderPending || state == senderStarted
 }
 
 // Fresh reports whether the stream was neither started nor closed yet.
-func (s *Sender) Fresh() bool { return senderState(s.seen.Load()) == senderNew }
+func (s *Sender) Fresh() bool { return senderState(s.seen.Load()&seenState) == senderNew }
 
 // to changes the state.
 func (s *Sender) to(state senderState) {
 	s.state = state
-	s.seen.Store(uint32(state))
+	s.seen.Store(s.seen.Load()&^seenState | uint32(state))
 }
+
+// note sets one of the seen… bits.
+func (s *Sender) note(bit uint32) { s.seen.Store(s.seen.Load() | bit) }
 
 // turn is lock for a data call. One that leaves before its turn leaves a hole in the stream, which breaks it.
 func (s *Sender) turn(ctx context.Context) error {
@@ -264,7 +272,7 @@ func (s *Sender) putStart(b Batch) error {
 		return err
 	}
 	s.meta = nil
-	s.sent.frames.Add(1)
+	s.note(seenStart)
 	s.to(senderStarted)
 	return nil
 }
@@ -285,7 +293,7 @@ func (s *Sender) startFrame(b Batch) *frame.Frame {
 // putChunk appends one CHUNK; the caller holds a credit for it.
 func (s *Sender) putChunk(b Batch, payload, meta []byte, sum uint64, block *Block) error {
 	f := b.Frame(frame.TypeChunk)
-	f.StreamID, f.Payload, f.ChunkIndex, f.Checksum = s.id, payload, s.index, sum
+	f.StreamID, f.Payload, f.ChunkIndex, f.Checksum = s.id, payload, s.index.Load(), sum
 	f.Has = f.Has.With(frame.KeyStreamID).With(frame.KeyPayload).With(frame.KeyChunkIndex).With(frame.KeyChecksum)
 	if meta != nil {
 		f.Meta = meta
@@ -295,18 +303,22 @@ func (s *Sender) putChunk(b Batch, payload, meta []byte, sum uint64, block *Bloc
 		block.Release()
 		return err
 	}
-	s.index++
-	s.sent.frames.Add(1)
-	s.sent.chunks.Store(s.index)
-	s.sent.bytes.Add(uint64(len(payload)))
+	s.index.Store(s.index.Load() + 1)
+	s.bytes.Store(s.bytes.Load() + uint64(len(payload)))
 	return nil
 }
 
 // Counts is what the stream has sent; ok is false before its STREAM_START. It waits for nothing.
 func (s *Sender) Counts() (n stats.StreamCounts, ok bool) {
-	n = stats.StreamCounts{Stream: s.ID(), FramesOut: s.sent.frames.Load(), ChunksOut: s.sent.chunks.Load(), BytesOut: s.sent.bytes.Load(),
-		CreditOutstanding: int64(min(s.gate.Available(), math.MaxInt64)), Unbounded: s.sent.unbounded.Load(), Ended: s.sent.ended.Load()}
-	return n, n.FramesOut > 0
+	n = stats.StreamCounts{Stream: s.ID(), ChunksOut: s.index.Load(), BytesOut: s.bytes.Load(),
+		CreditOutstanding: int64(min(s.gate.Available(), math.MaxInt64))}
+	seen := s.seen.Load()
+	n.Unbounded, n.Ended = seen&seenUnbounded != 0, seen&seenEnd != 0
+	n.FramesOut = 1 + n.ChunksOut
+	if n.Ended {
+		n.FramesOut++
+	}
+	return n, seen&seenStart != 0
 }
 
 // cut is how many raw bytes one CHUNK may carry beside meta (R-6.39, spec/wire.md 8.4).

@@ -119,7 +119,7 @@ func (e *elastic) release(id string) {
 	for len(e.held[id]) > 0 {
 		m := e.held[id][0]
 		if m.Type() == peer.TypeChunk {
-			if key := id + m.Stream(); e.credit[key] > 0 || uint64(len(e.held[id])) > e.surplus {
+			if key := id + m.Stream(); e.credit[key] > 0 || e.chunks(id) > e.surplus {
 				e.credit[key]--
 			} else {
 				return
@@ -128,4 +128,14 @@ func (e *elastic) release(id string) {
 		e.held[id] = e.held[id][1:]
 		e.r.toCartridge(m)
 	}
+}
+
+// chunks is how many CHUNKs of a request are held.
+func (e *elastic) chunks(id string) (n uint64) {
+	for _, m := range e.held[id] {
+		if m.Type() == peer.TypeChunk {
+			n++
+		}
+	}
+	return n
 }

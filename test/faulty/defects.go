@@ -10,5 +10,6 @@ type defect struct {
 
 // defects is the table. The test of cmd/bifaci/internal/conform says which check finds which.
 func defects() []defect {
-	return slices.Concat(frameDefects(), creditDefects(), requestDefects(), processDefects())
+	return slices.Concat(frameDefects(), creditDefects(), requestDefects(), checkDefects(), lineDefects(), stopDefects(), peerDefects(),
+		processDefects())
 }

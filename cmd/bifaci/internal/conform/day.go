@@ -51,6 +51,7 @@ func (b *bench) record() *day {
 // liveADay is the script of the day. It is content with whatever comes, as long as requests end.
 func (t *trial) liveADay(l limits) {
 	s := t.live(l)
+	s.patience = t.opening // the day is not about anything that may not come
 	for _, opts := range [][]requestOption{{}, {withRouting(newUUID())}, {withRouting(nil), withID(uint64(4_000_000_001))}} {
 		s.call(identityCap, randomBytes(100), opts...).end()
 	}

@@ -2,9 +2,11 @@ package conform
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,49 +47,99 @@ func needsProcess(t *testing.T) {
 
 // caught has, for each defect of test/faulty, the check that is named for it.
 var caught = map[string]string{
-	"seq-gap":                     "seq-without-gap",
-	"seq-from-one":                "seq-without-gap",
-	"seq-on-control":              "seq-of-control",
-	"frame-after-terminal":        "terminal-is-last",
-	"two-terminals":               "one-terminal",
-	"end-without-exit-code":       "end-exit-code",
-	"chunk-count-wrong":           "chunk-count",
-	"chunk-count-missing":         "chunk-count",
-	"index-repeated":              "chunk-index",
-	"checksum-of-inner-bytes":     "chunk-checksum",
-	"payload-unwrapped":           "scalar-payload",
-	"chunk-with-len":              "chunk-keys",
-	"routing-forgotten-on-err":    "routing-on-err",
-	"routing-forgotten-on-log":    "routing-on-log",
-	"routing-forgotten-on-credit": "routing-on-credit",
-	"routing-forgotten-on-chunk":  "routing-on-data",
-	"grant-without-stream":        "grant-stream",
-	"grant-without-direction":     "grant-direction",
-	"media-urn-generic":           "start-fields",
-	"stream-left-open":            "stream-order",
-	"class-invented":              "err-shape",
-	"log-without-class":           "log-shape",
-	"duplicate-key-sent":          "frames-decode",
-	"frames-interleaved":          "frames-decode",
-	"hello-twice":                 "hello-once",
-	"credit-invented":             "grant-once",
-	"response-window-one-off":     "response-window",
-	"response-window-ignored":     "response-window",
-	"credit-on-arrival":           "credit-on-reading",
-	"window-not-enforced":         "window-enforced",
-	"window-one-off":              "window-exact",
-	"batch-never-flushed":         "grants-flushed",
-	"no-credit-for-discarded":     "discard-credits",
-	"policy-ignored":              "policy-live",
-	"early-req-dispatched":        "early-req-refused",
-	"early-req-answered-twice":    "early-req-once",
-	"duplicate-key-accepted":      "cbor-duplicate-key",
-	"prefix-not-checked":          "prefix-too-large",
-	"status-0-after-broken-input": "broken-input-status",
-	"identity-from-constant":      "identity-copies",
-	"identity-before-policy-only": "identity-after-policy",
-	"hello-too-early":             "hello-after-hosts",
-	"version-262-accepted":        "hello-version",
+	"seq-gap":                      "seq-without-gap",
+	"seq-from-one":                 "seq-without-gap",
+	"seq-on-control":               "seq-of-control",
+	"frame-after-terminal":         "terminal-is-last",
+	"two-terminals":                "one-terminal",
+	"end-without-exit-code":        "end-exit-code",
+	"chunk-count-wrong":            "chunk-count",
+	"chunk-count-missing":          "chunk-count",
+	"index-repeated":               "chunk-index",
+	"checksum-of-inner-bytes":      "chunk-checksum",
+	"payload-unwrapped":            "scalar-payload",
+	"chunk-with-len":               "chunk-keys",
+	"routing-forgotten-on-err":     "routing-on-err",
+	"routing-forgotten-on-log":     "routing-on-log",
+	"routing-forgotten-on-credit":  "routing-on-credit",
+	"routing-forgotten-on-chunk":   "routing-on-data",
+	"grant-without-stream":         "grant-stream",
+	"grant-without-direction":      "grant-direction",
+	"media-urn-generic":            "start-fields",
+	"stream-left-open":             "stream-order",
+	"class-invented":               "err-shape",
+	"log-without-class":            "log-shape",
+	"duplicate-key-sent":           "frames-decode",
+	"frames-interleaved":           "frames-decode",
+	"hello-twice":                  "hello-once",
+	"credit-invented":              "grant-once",
+	"response-window-one-off":      "response-window",
+	"response-window-ignored":      "response-window",
+	"credit-on-arrival":            "credit-on-reading",
+	"window-not-enforced":          "window-enforced",
+	"window-one-off":               "window-exact",
+	"batch-never-flushed":          "grants-flushed",
+	"no-credit-for-discarded":      "discard-credits",
+	"policy-ignored":               "policy-live",
+	"early-req-dispatched":         "early-req-refused",
+	"early-req-answered-twice":     "early-req-once",
+	"duplicate-key-accepted":       "cbor-duplicate-key",
+	"prefix-not-checked":           "prefix-too-large",
+	"status-0-after-broken-input":  "broken-input-status",
+	"heartbeat-behind-handlers":    "heartbeat-under-load",
+	"heartbeat-answered-twice":     "heartbeat-once",
+	"reply-without-pools":          "heartbeat-reply",
+	"unknown-pool-half-applied":    "capacities-all-or-none",
+	"arrival-overtakes":            "arrival-no-overtake",
+	"panic-leaks-slot":             "panic-frees",
+	"cancel-leaks-slot":            "slot-freed",
+	"self-report-wakes-nobody":     "self-report-wakes",
+	"notice-without-position":      "queue-notice",
+	"notice-names-own-pool":        "shared-pool",
+	"dequeued-late":                "dequeued-first",
+	"cancel-answered-early":        "cancel-after-handler",
+	"cancel-text-invented":         "cancel-waiting",
+	"cancel-class-lost":            "cancel-words",
+	"second-cancel-answered":       "cancel-once",
+	"close-stream-cancels":         "close-stream-ignored",
+	"close-stream-ignored":         "feed-close",
+	"close-stream-forgets-waiting": "feed-close-early",
+	"failure-class-lost":           "failure-identity",
+	"item-meta-lost":               "echo-borders",
+	"stream-meta-lost":             "identity-meta",
+	"tail-lost":                    "tokens-whole",
+	"peer-with-routing":            "peer-call",
+	"peer-without-parent":          "peer-call",
+	"peer-grants-misdirected":      "peer-answer",
+	"peer-not-cancelled":           "cancel-cascade",
+	"peer-status-ignored":          "peer-end-status",
+	"peer-answer-not-checked":      "peer-answer-checked",
+	"checksum-not-checked":         "checksum-checked",
+	"count-not-checked":            "count-checked",
+	"index-not-checked":            "index-checked",
+	"open-streams-forgiven":        "streams-checked",
+	"empty-payload-accepted":       "payload-checked",
+	"duplicate-req-ignored":        "duplicate-req",
+	"body-err-taken-for-end":       "body-err",
+	"req-payload-ignored":          "req-checked",
+	"straggler-answered":           "stragglers-silent",
+	"unknown-id-answered":          "unknown-silent",
+	"reused-id-muted":              "reused-id",
+	"second-hello-ignored":         "second-hello",
+	"credit-undirected-guessed":    "credit-undirected",
+	"relay-frames-ignored":         "relay-frames",
+	"malformed-policy-ignored":     "policy-malformed",
+	"max-frame-exceeded":           "max-frame",
+	"max-chunk-exceeded":           "max-chunk",
+	"hangs-at-end-of-input":        "end-idle",
+	"answers-dropped-at-end":       "end-complete",
+	"cut-body-taken-for-whole":     "end-cut",
+	"killed-by-closed-output":      "closed-output",
+	"prints-between-frames":        "stray-print",
+	"identity-from-constant":       "identity-copies",
+	"identity-before-policy-only":  "identity-after-policy",
+	"hello-too-early":              "hello-after-hosts",
+	"version-262-accepted":         "hello-version",
 }
 
 // faultyPath is the program with the defects.
@@ -115,7 +167,7 @@ func TestEveryDefectIsCaughtByItsCheck(t *testing.T) {
 		places <- struct{}{}
 		runs.Go(func() {
 			defer func() { <-places }()
-			report, err := Run(t.Context(), faultyPath(t), Options{Only: []string{id}, Jobs: 1, Patience: faultyPatience,
+			report, err := Run(t.Context(), faultyPath(t), Options{Only: []string{id}, Jobs: 1, Patience: faultyPatience, Opening: goodPatience,
 				Env: append(os.Environ(), "FAULTY_DEFECT="+defect)})
 			if assert.NoError(t, err, defect) {
 				mu.Lock()
@@ -137,18 +189,24 @@ func TestEveryDefectIsCaughtByItsCheck(t *testing.T) {
 	}
 }
 
-// faultyPatience is short: a defect may be that nothing comes.
+// faultyPatience is short: a defect may be that nothing comes. A busy machine can only make a defect seem to be caught, never not.
 const faultyPatience = 4 * time.Second
 
 // TestNoFalseAlarm holds the good cartridges against every check.
 func TestNoFalseAlarm(t *testing.T) {
 	needsProcess(t)
+	named := slices.Compact(slices.Sorted(maps.Values(caught)))
 	for _, c := range []struct {
 		pkg       string
+		only      []string
 		unchecked bool // some caps are missing
-	}{{"test/probecartridge", false}, {"test/faulty", false}, {"cmd/pipe-cartridge", true}} {
-		t.Run(filepath.Base(c.pkg), func(t *testing.T) {
-			report, err := Run(t.Context(), programs.Path(t, c.pkg), Options{Patience: goodPatience})
+	}{
+		{"test/probecartridge", nil, false},
+		{"test/faulty", named, false}, // without a defect the relay changes nothing
+		{"cmd/pipe-cartridge", nil, true},
+	} {
+		t.Run(path.Base(c.pkg), func(t *testing.T) {
+			report, err := Run(t.Context(), programs.Path(t, c.pkg), Options{Only: c.only, Patience: goodPatience})
 			require.NoError(t, err)
 			for _, r := range report.Results {
 				if r.Verdict == Failed || r.Verdict == Unchecked && !c.unchecked {

@@ -9,7 +9,7 @@ import (
 
 func framingChecks() []check {
 	all := []check{
-		{id: "prefix-zero", rule: "wire 1", title: "a length of 0 ends the connection", run: hostile("00000000")},
+		{id: "prefix-zero", rule: "wire 1", title: "a length of 0 ends the connection", run: hostile(barrier().encode(), "00000000")},
 		{id: "prefix-too-large", rule: "wire 1", title: "a frame above max_frame is refused on its prefix alone, before anything is read or allocated", run: prefixTooLarge},
 		{id: "cut-prefix", rule: "R-2.31", title: "an input that ends within a length prefix is broken", run: cut("00", "0000", "000000")},
 		{id: "cut-body", rule: "R-2.31", title: "an input that ends within a frame is broken", run: cut("00000009", "00000009 a4000601070205 03", "00000058 a5")},
@@ -53,22 +53,36 @@ func unhex(digits string) []byte {
 	return b
 }
 
-// hostile sends bytes to a live cartridge, one kind for each process, and leaves the input open: the cartridge has to end by itself.
-func hostile(kinds ...string) func(t *trial) {
+// hostile sends bytes to a live cartridge, one kind for each process, and leaves the input open: the cartridge has to end by itself,
+// and nothing behind them may be answered.
+func hostile(after []byte, kinds ...string) func(t *trial) {
 	return func(t *trial) {
 		for _, digits := range kinds {
 			s := t.live(defaultLimits())
 			s.sendRaw(unhex(digits))
+			s.sendRaw(after)
 			s.wantEnded(digits)
 		}
 	}
 }
 
+// barrierID is the id of the probe that shows that a link goes on.
+const barrierID = uint64(0xba441e4)
+
+// barrier is a probe that is not to be answered: a link that does goes on.
+func barrier() frame { return controlFrame(kHeartbeat, barrierID) }
+
 // wantEnded waits for the cartridge to end by itself because of what it was sent.
 func (s *session) wantEnded(what string) {
-	if late := s.awaitWithin(s.t.patience, func() bool { return s.readErr != nil }); late != "" {
-		s.t.fail(fmt.Sprintf("the bytes %.60s end the connection", what), "%s", late)
-	}
+	var answer frame
+	late := s.awaitWithin(s.patience, func() bool {
+		if n := len(s.events); n > 0 && !s.events[n-1].fromHost && s.events[n-1].frame[xID] == barrierID {
+			answer = s.events[n-1].frame
+		}
+		return s.readErr != nil || answer != nil
+	})
+	s.t.ensure(late == "", nil, fmt.Sprintf("%.60s ends the connection", what), "%s", late)
+	s.t.ensure(answer == nil, answer, fmt.Sprintf("%.60s ends the connection", what), "what came behind it was answered")
 	s.awaitOutputEnd()
 	if state := s.awaitExit(); state.ExitCode() < 0 {
 		s.t.fail("the process ends by itself", "%v", state)
@@ -81,11 +95,11 @@ func hostileBodies(bodies ...string) func(t *trial) {
 	for _, digits := range bodies {
 		kinds = append(kinds, hex.EncodeToString(prefixed(unhex(digits))))
 	}
-	return hostile(kinds...)
+	return hostile(barrier().encode(), kinds...)
 }
 
 func prefixTooLarge(t *trial) {
-	hostile("00380001", "01000000", "7fffffff", "ffffffff")(t)
+	hostile(nil, "00380001", "01000000", "7fffffff", "ffffffff")(t)
 	small := defaultLimits()
 	small.maxFrame = 4096
 	s := t.live(small)
@@ -118,7 +132,7 @@ func randomInput(t *trial) {
 		b[0] = byte(1 + rand.IntN(255)) // far above max_frame
 		s := t.live(defaultLimits())
 		s.sendRaw(b)
-		s.wantEnded(hex.EncodeToString(b[:20]))
+		s.wantEnded("input that begins with " + hex.EncodeToString(b[:20]))
 	}
 }
 
@@ -140,7 +154,7 @@ func lenientDecoding(t *trial) {
 			panic(err)
 		}
 		s.sendRaw(prefixed(body))
-		if late := s.awaitWithin(t.patience, func() bool {
+		if late := s.awaitWithin(s.patience, func() bool {
 			for _, e := range s.events {
 				if !e.fromHost && e.frame != nil && e.frame.kind() == kHeartbeat && e.frame[xID] == f[xID] {
 					return true

@@ -51,7 +51,7 @@ func sorted(words []string) bool {
 func refuse(t *trial, why string, wire []byte) string {
 	s := t.start(defaultLimits())
 	s.sendRaw(wire)
-	if late := s.awaitWithin(t.patience, func() bool { return s.readErr != nil || len(s.events) > 1 }); late != "" {
+	if late := s.awaitWithin(s.patience, func() bool { return s.readErr != nil || len(s.events) > 1 }); late != "" {
 		t.fail("the cartridge ends: "+why, "%s", late)
 	}
 	if all := s.frames(); len(all) > 0 {

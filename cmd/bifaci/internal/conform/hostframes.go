@@ -96,3 +96,7 @@ func closeFrame(stream string) frame {
 	}
 	return f
 }
+
+func errFrame(code, class, message string) frame {
+	return frameOf(kErr).with(xMeta, map[string]any{"code": code, "attribution_class": class, "message": message})
+}

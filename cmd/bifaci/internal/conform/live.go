@@ -43,6 +43,7 @@ func (t *trial) live(proposal limits) *session {
 	s.hello()
 	s.verify()
 	s.send(policyFrame("online", true))
+	s.patience = t.patience
 	return s
 }
 
@@ -102,7 +103,7 @@ func (s *session) pools(f frame) map[string]pool {
 
 // awaitPool probes until a pool is as wanted.
 func (s *session) awaitPool(name, what string, want func(pool) bool) {
-	end := time.Now().Add(s.t.patience)
+	end := time.Now().Add(s.patience)
 	for {
 		f := s.probe("")
 		p, ok := s.pools(f)[name]
@@ -110,7 +111,7 @@ func (s *session) awaitPool(name, what string, want func(pool) bool) {
 		if want(p) {
 			return
 		}
-		s.t.ensure(time.Now().Before(end), f, fmt.Sprintf("pool %s: %s", name, what), "active %d, queued %d, %v later", *p.Active, *p.Queued, s.t.patience)
+		s.t.ensure(time.Now().Before(end), f, fmt.Sprintf("pool %s: %s", name, what), "active %d, queued %d, %v later", *p.Active, *p.Queued, s.patience)
 		time.Sleep(pollInterval)
 	}
 }
@@ -132,4 +133,9 @@ func inMedia(capURN string) string {
 		return "media:"
 	}
 	return c.In().String()
+}
+
+// awaitIdle probes until nobody is active or in line.
+func (s *session) awaitIdle() {
+	s.awaitPool("all", "nobody active, nobody in line", func(p pool) bool { return *p.Active == 0 && *p.Queued == 0 })
 }

@@ -13,6 +13,7 @@ type request struct {
 	id      any
 	routing any // nil for none
 	thrifty bool
+	served  bool // the cartridge is the caller: its END ends the body only
 	seq     uint64
 
 	// Guarded by s.mu.
@@ -95,16 +96,21 @@ func (r *request) take(f frame) {
 		w := grant.encode()
 		r.s.events = append(r.s.events, event{fromHost: true, frame: grant, wire: w})
 		r.s.queue(w)
-	case k.terminal() && r.terminal == nil:
+	case k.terminal() && r.terminal == nil && !r.served:
 		r.terminal = f
 	}
 }
 
 func (r *request) String() string { return "request " + shortID(r.id) }
 
-// await waits for something of this request.
+// await waits for something of this request. Nothing comes behind the terminal.
 func (r *request) await(what string, ready func() bool) {
-	r.s.await(fmt.Sprintf("%s (%s)", what, r), ready)
+	came := false
+	r.s.await(fmt.Sprintf("%s (%s)", what, r), func() bool {
+		came = ready()
+		return came || r.terminal != nil
+	})
+	r.s.t.ensure(came, r.terminal, fmt.Sprintf("%s (%s)", what, r), "the request ended before")
 }
 
 // all is what came for the request so far, of some kinds or of any.
@@ -229,7 +235,8 @@ func (r *request) open(id, mediaURN string, edit ...func(frame)) *argument {
 	return &argument{r: r, id: id}
 }
 
-func sequence(f frame) { f[xIsSequence] = true }
+func sequence(f frame)  { f[xIsSequence] = true }
+func unbounded(f frame) { f[xUnbounded] = true }
 
 // chunk makes the next CHUNK without sending it.
 func (a *argument) chunk(payload []byte) frame {
@@ -247,7 +254,7 @@ func (a *argument) force(payload []byte) { a.r.send(a.chunk(payload)) }
 // give sends a CHUNK when there is credit, or nothing when the answer has ended.
 func (a *argument) give(payload []byte) {
 	over := false
-	a.r.await(fmt.Sprintf("credit for chunk %d of stream %s", a.sent, a.id), func() bool {
+	a.r.s.await(fmt.Sprintf("credit for chunk %d of stream %s (%s)", a.sent, a.id, a.r), func() bool {
 		over = a.r.terminal != nil
 		return over || a.r.credit[a.id] > 0
 	})

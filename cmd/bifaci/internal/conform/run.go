@@ -25,6 +25,7 @@ type Options struct {
 	Only     []string          // ids of checks; all of them when empty
 	Jobs     int               // checks at a time; DefaultJobs when 0
 	Patience time.Duration     // for one thing that must come; DefaultPatience when 0
+	Opening  time.Duration     // the same before the link is live; the longer of Patience and DefaultPatience when 0
 	Env      []string          // of the processes; this process's when nil
 }
 
@@ -54,6 +55,7 @@ type bench struct {
 	path     string
 	env      []string
 	patience time.Duration
+	opening  time.Duration
 	manifest *manifest.Manifest // nil when the gate failed
 	roles    map[string]string  // role → cap URN
 	day      func() *day        // the recorded session that several checks look at, made once
@@ -61,7 +63,8 @@ type bench struct {
 
 // checks is every check, in the order of reports.
 func checks() []check {
-	return slices.Concat(handshakeChecks(), identityChecks(), policyChecks(), dayChecks(), framingChecks(), windowChecks())
+	return slices.Concat(handshakeChecks(), identityChecks(), policyChecks(), dayChecks(), framingChecks(), windowChecks(), faultChecks(), cancelChecks(), feedChecks(), heartbeatChecks(), lineChecks(),
+		endingChecks(), answerChecks())
 }
 
 // Check describes one check.
@@ -95,6 +98,9 @@ func Run(ctx context.Context, path string, opts Options) (*Report, error) {
 	b := &bench{ctx: ctx, path: path, env: opts.Env, patience: opts.Patience}
 	if b.patience <= 0 {
 		b.patience = DefaultPatience
+	}
+	if b.opening = opts.Opening; b.opening <= 0 {
+		b.opening = max(b.patience, DefaultPatience)
 	}
 	b.day = sync.OnceValue(b.record)
 	report := &Report{Cartridge: path, Roles: map[string]string{}}

@@ -43,6 +43,7 @@ type session struct {
 	t        *trial
 	child    *stdio.Child
 	proposal limits
+	patience time.Duration // for one thing that must come
 	wake     chan struct{} // of the writer; one place
 	readers  sync.WaitGroup
 	drained  chan struct{} // closed when standard error has ended
@@ -66,7 +67,7 @@ func (t *trial) start(proposal limits) *session {
 	if err != nil {
 		t.fail("the program starts", "%v", err)
 	}
-	s := &session{t: t, child: child, proposal: proposal, agreed: proposal, wake: make(chan struct{}, 1),
+	s := &session{t: t, child: child, proposal: proposal, patience: t.opening, agreed: proposal, wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), changed: make(chan struct{}), requests: map[string]*request{}}
 	t.sessions = append(t.sessions, s)
 	s.readers.Go(s.read)  // all three end with the process, which close ends
@@ -231,7 +232,7 @@ func (s *session) closeInput() {
 
 // await waits until ready, which is called with s.mu held, and fails when it does not come.
 func (s *session) await(what string, ready func() bool) {
-	if late := s.awaitWithin(s.t.patience, ready); late != "" {
+	if late := s.awaitWithin(s.patience, ready); late != "" {
 		s.t.fail(what, "%s", late)
 	}
 }
@@ -304,7 +305,7 @@ func (s *session) said() string {
 func (s *session) wholeStderr() string {
 	select {
 	case <-s.drained:
-	case <-time.After(s.t.patience):
+	case <-time.After(s.patience):
 	}
 	return s.said()
 }
@@ -328,12 +329,12 @@ func (s *session) awaitOutputEnd() {
 
 // awaitExit waits for the process to end by itself.
 func (s *session) awaitExit() *os.ProcessState {
-	timer := time.NewTimer(s.t.patience)
+	timer := time.NewTimer(s.patience)
 	defer timer.Stop()
 	select {
 	case <-s.child.Done():
 	case <-timer.C:
-		s.t.fail("the process ends", "it runs, %v later", s.t.patience)
+		s.t.fail("the process ends", "it runs, %v later", s.patience)
 	case <-s.t.ctx.Done():
 		s.t.fail("the process ends", "the run was stopped")
 	}

@@ -41,8 +41,9 @@ func windowEnforced(t *trial) {
 	for range 3 * credit {
 		a.force(x)
 	}
-	r.wantErr("CREDIT_VIOLATION", "internal")
+	a.finish()
 	held.finish()
+	r.wantErr("CREDIT_VIOLATION", "internal")
 	s.goesOn()
 }
 
@@ -60,8 +61,9 @@ func windowExact(t *trial) {
 			t.failAt(f, fmt.Sprintf("%d CHUNKs are within the window of %d", credit, credit), "the request has ended")
 		}
 		b.force(x)
-		bad.wantErr("CREDIT_VIOLATION", "internal")
+		b.finish()
 		held.finish()
+		bad.wantErr("CREDIT_VIOLATION", "internal")
 		holder.wantEnd()
 		good.wantAnswer(bytes.Repeat([]byte("x"), int(credit)))
 		s.goesOn()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -134,7 +135,7 @@ func (f frame) String() string {
 			fmt.Fprintf(&b, " %s={%s}", keyName(k), metaLine(v))
 		default:
 			if k > xID {
-				fmt.Fprintf(&b, " %s=%.120v", keyName(k), v)
+				fmt.Fprintf(&b, " %s=%s", keyName(k), brief(v))
 			}
 		}
 	}
@@ -156,11 +157,20 @@ func metaLine(m map[string]any) string {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		v := m[k]
 		if b, ok := v.([]byte); ok {
-			v = string(b[:min(len(b), 60)])
+			v = fmt.Sprintf("%q", b[:min(len(b), 60)])
+			if !utf8.Valid(b) {
+				v = fmt.Sprintf("h'%x'", b[:min(len(b), 20)])
+			}
 		}
-		parts = append(parts, fmt.Sprintf("%s: %.120v", k, v))
+		parts = append(parts, k+": "+brief(v))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// brief is a value in at most 120 bytes.
+func brief(v any) string {
+	line := fmt.Sprint(v)
+	return line[:min(len(line), 120)]
 }
 
 // idKey is an id, of either form, as a text; different ids have different texts.

@@ -23,6 +23,7 @@ type Cartridge struct {
 	handlers []handler
 	byURN    map[string]int // canonical URN to index in handlers
 	started  bool
+	process  bool // a process of its own, whose scheduler may be tuned; set by Run
 
 	link   atomic.Pointer[link] // the link being served, or the last one
 	limits atomic.Pointer[frame.Limits]

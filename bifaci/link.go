@@ -21,6 +21,7 @@ type link struct {
 	ctx     context.Context // of the run, without its end; every request's context derives from it
 	stages  stages.Link
 	lanes   *stages.Lanes
+	watch   *processorWatch // nil outside Main
 	dec     *stages.Decoder
 	pool    stages.Pool
 	index   *urn.Index
@@ -164,6 +165,7 @@ func (l *link) start(admitted []*wireRequest) {
 	for _, w := range admitted {
 		l.notice(w, frame.LogRecord{Level: "dequeued", Class: failure.Internal, Message: "Request dequeued"}, nil)
 		w.recv.Admit()
+		l.watch.arm()
 		go w.serve()
 	}
 }

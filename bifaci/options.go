@@ -29,6 +29,7 @@ type options struct {
 	ageFlush       bool
 	contractChecks bool
 	keepalive      time.Duration
+	watch          bool
 	cliPolicy      *Policy
 	feeds          []feed.Option // backends
 	wrong          error         // of an option that cannot be taken; New returns it
@@ -43,6 +44,7 @@ func defaultOptions() options {
 		maxStreams:  defaultMaxStreams,
 		maxItemSize: defaultMaxItemSize,
 		keepalive:   defaultKeepaliveInterval,
+		watch:       true,
 	}
 }
 
@@ -78,6 +80,12 @@ func WithAgeFlush(on bool) Option { return func(o *options) { o.ageFlush = on } 
 
 // WithContractChecks refuses an output start that breaks the cap's output definition, instead of reporting it.
 func WithContractChecks(on bool) Option { return func(o *options) { o.contractChecks = on } }
+
+// WithProcessorWatch switches the processor watch of [Cartridge.Main] and [Cartridge.Run] on or off. While handlers compute on every
+// processor it gives the Go scheduler more of them (GOMAXPROCS), so that the reader's goroutine, which answers heartbeats, need
+// not wait for its turn behind them; it takes them back when they have done. It is on by default, and never runs when the
+// environment sets GOMAXPROCS or in [Cartridge.Serve].
+func WithProcessorWatch(on bool) Option { return func(o *options) { o.watch = on } }
 
 // WithKeepaliveInterval sets how often RunWithKeepalive reports progress. The default is 5 s.
 func WithKeepaliveInterval(d time.Duration) Option { return func(o *options) { o.keepalive = d } }

@@ -71,6 +71,7 @@ func (l *link) end(w *wireRequest, o *outcome, cause error) {
 // one terminal leaves the process and the slot is freed once.
 func (w *wireRequest) serve() {
 	growStack(0)
+	w.act.Visit()
 	guard(w.perform, w.conclude)
 }
 

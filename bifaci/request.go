@@ -46,6 +46,8 @@ type wireRequest struct {
 	name    [36]byte      // of the response stream
 	gates   credit.Router // of the response, fed by CREDIT
 	slot    pools.Waiter  // guarded by link.mu
+	act     stages.Activity
+	quiet   quiet // guarded by link.mu
 	handler *handler
 	started chan struct{} // closed when the factory has returned; nil for plain functions
 	before  chan struct{} // the same of the request admitted before, or nil

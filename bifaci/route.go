@@ -285,6 +285,8 @@ func (l *link) newRequest(id, routing frame.ID, rt *route) *wireRequest {
 	if w.handler.merged {
 		w.recv.Merge()
 	}
+	w.recv.Watch(&w.act)
+	w.sender.Watch(&w.act)
 	name := frame.NewUUID().Append(w.name[:0])
 	w.sender.Init(&l.stages, &w.flow, name, rt.media, flush)
 	if err := w.gates.Register(string(name), w.sender.Gate()); err != nil {
@@ -336,6 +338,9 @@ func (l *link) bodyEnd(f *frame.Frame) stats.Fate {
 // launch starts the handlers of the requests that were admitted on arrival. The reader calls it when the body of a request is
 // complete, and before it may wait: a handler that finds what has arrived in its place need not be woken for it again.
 func (l *link) launch() {
+	if len(l.arrived) > 0 {
+		l.watch.arm()
+	}
 	for i, w := range l.arrived {
 		l.arrived[i] = nil
 		go w.serve() // ends with the handler; finish waits until the table is empty

@@ -32,6 +32,7 @@ func (c *Cartridge) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("bifaci: taking over standard input and output: %w", err)
 	}
+	c.process = os.Getenv("GOMAXPROCS") == ""
 	err = c.Serve(ctx, link.In, link.Out)
 	return errors.Join(err, link.Close())
 }

@@ -62,6 +62,9 @@ func (c *Cartridge) newLink(ctx context.Context, r io.Reader, w io.Writer) (*lin
 		l.lanes.SetTrace(l.tracer)
 	}
 	l.stages.Lanes, l.stages.Pool, l.stages.Decoder = l.lanes, &l.pool, l.dec
+	if c.process && c.opts.watch {
+		l.watch = newProcessorWatch(l)
+	}
 	l.stages.MaxStreams, l.stages.MaxItem = c.opts.maxStreams, c.opts.maxItemSize
 	return l, nil
 }
@@ -287,6 +290,7 @@ func (l *link) finish(ctx context.Context, result error, writeEnd chan error) er
 	l.over = true
 	l.mu.Unlock()
 	l.stages.Close()
+	l.watch.close()
 	if err != nil {
 		return errors.Join(result, err)
 	}

@@ -271,7 +271,7 @@ func (s *Sender) forward(ctx context.Context, p Piece) error {
 		defer p.Release()
 		return s.recut(ctx, &p)
 	}
-	if _, err := s.link.acquire(ctx, &s.gate, s.hook, 1); err != nil {
+	if _, err := s.acquire(ctx, 1); err != nil {
 		p.Release()
 		return err
 	}

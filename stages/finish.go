@@ -116,7 +116,7 @@ func (s *Sender) tail(ctx context.Context) ([]byte, error) {
 	if len(s.buf)-bufHead > s.cut(0) {
 		return nil, s.sendBytes(ctx, nil)
 	}
-	if _, err := s.link.acquire(ctx, &s.gate, s.hook, 1); err != nil {
+	if _, err := s.acquire(ctx, 1); err != nil {
 		return nil, err
 	}
 	return headInFront(s.buf), nil

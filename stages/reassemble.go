@@ -75,6 +75,8 @@ func (rr *runReader) next(ctx context.Context, q *chunkQueue, r *Receiver) (*chu
 
 func (rr *runReader) take(ctx context.Context, q *chunkQueue, r *Receiver) ([]chunk, error) {
 	if !rr.poll {
+		r.act.enter()
+		defer r.act.leave()
 		return q.take(ctx, rr.run, r.beforeWait)
 	}
 	run, end, ok := q.tryTake(rr.run)

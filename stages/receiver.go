@@ -43,6 +43,7 @@ type Receiver struct {
 	dir   frame.CreditDir
 	owner Owner
 	wait  func() // called before a consumer waits, in place of Flush; or nil
+	act   *Activity
 
 	merged *chunkQueue // one queue for all streams of a response, or nil
 
@@ -83,6 +84,9 @@ func (r *Receiver) Init(link *Link, flow *Flow, dir frame.CreditDir, owner Owner
 // BeforeWait makes f be called before a consumer waits, in place of Flush: it grants what the same request has consumed anywhere,
 // on this receiver too. Called before the first frame.
 func (r *Receiver) BeforeWait(f func()) { r.wait = f }
+
+// Watch makes the receiver tell what its consumers do. Called before the first frame.
+func (r *Receiver) Watch(a *Activity) { r.act = a }
 
 func (r *Receiver) beforeWait() {
 	if r.wait != nil {
@@ -363,9 +367,12 @@ func (r *Receiver) Stream(ctx context.Context, n int) (*Inbox, error) {
 		wake := r.wake
 		r.mu.Unlock()
 		r.beforeWait()
+		r.act.enter()
 		select {
 		case <-wake:
+			r.act.leave()
 		case <-ctx.Done():
+			r.act.leave()
 			return nil, context.Cause(ctx)
 		}
 		r.mu.Lock()

@@ -54,6 +54,7 @@ type Sender struct {
 	id    []byte
 	media []byte
 	hook  func() // flush before block, R-10.21; may be nil
+	act   *Activity
 
 	// For who does not have the turn, which alone stores them.
 	seen  atomic.Uint32 // state and the seen… bits; see to
@@ -103,6 +104,9 @@ func (s *Sender) Init(link *Link, flow *Flow, id, media []byte, hook func()) {
 	s.link, s.flow, s.hook, s.id, s.media = link, flow, hook, id, media
 	s.gate.Init(link.Limits.InitialCredit)
 }
+
+// Watch makes the sender tell what those who call it do. Called before the first call.
+func (s *Sender) Watch(a *Activity) { s.act = a }
 
 // Gate is the sender's credit gate, for the router.
 func (s *Sender) Gate() *credit.Gate { return &s.gate }
@@ -197,6 +201,8 @@ func (s *Sender) lock(ctx context.Context) error {
 	if s.hook != nil {
 		s.hook()
 	}
+	s.act.enter()
+	defer s.act.leave()
 	select {
 	case <-turn:
 		return nil
@@ -254,6 +260,7 @@ func (s *Sender) ready(sequence bool) error {
 
 // begin starts a run in the lane, with STREAM_START in front when it is still owed.
 func (s *Sender) begin(ctx context.Context) (Batch, error) {
+	s.act.Visit()
 	b, err := s.link.Lanes.Begin(ctx, s.hook)
 	if err != nil {
 		return b, err
@@ -338,7 +345,7 @@ func (s *Sender) send(ctx context.Context, left int, next func() fragment) error
 	var sums [hashAbreast]uint64
 	var frags [hashAbreast]fragment
 	for left > 0 {
-		n, err := s.link.acquire(ctx, &s.gate, s.hook, min(left, hashAbreast))
+		n, err := s.acquire(ctx, min(left, hashAbreast))
 		if err != nil {
 			return err
 		}
@@ -370,6 +377,16 @@ func (s *Sender) send(ctx context.Context, left int, next func() fragment) error
 		}
 	}
 	return nil
+}
+
+// acquire is [Link.acquire] from the sender's own gate.
+func (s *Sender) acquire(ctx context.Context, most int) (int, error) {
+	if n, err := s.gate.TryAcquireUpTo(uint64(most)); n > 0 || err != nil {
+		return int(n), err
+	}
+	s.act.enter()
+	defer s.act.leave()
+	return s.link.acquire(ctx, &s.gate, s.hook, most)
 }
 
 // dropped gives the blocks of fragments back that are not sent because of err.

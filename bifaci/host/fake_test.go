@@ -36,11 +36,14 @@ type fake struct {
 	check   *cartridgetest.Check
 	got     chan Frame // closed when the host has ended the input
 	seq     map[frame.ID]uint64
+	deaf    chan struct{} // has something when the fake shall read no more
+	over    chan struct{} // closed at the end of the test
 }
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{t: t, got: make(chan Frame, 8192), seq: map[frame.ID]uint64{}, check: cartridgetest.NewCheck()}
+	f := &fake{t: t, got: make(chan Frame, 8192), seq: map[frame.ID]uint64{}, check: cartridgetest.NewCheck(),
+		deaf: make(chan struct{}, 1), over: make(chan struct{})}
 	f.hostIn, f.out = io.Pipe()
 	var hostOut *io.PipeWriter
 	f.in, hostOut = io.Pipe()
@@ -49,6 +52,7 @@ func newFake(t *testing.T) *fake {
 	var reading sync.WaitGroup
 	reading.Go(f.read)
 	t.Cleanup(func() {
+		close(f.over)
 		_ = f.out.Close()
 		_ = f.in.Close() // a host that still writes sees a broken pipe
 		reading.Wait()
@@ -69,13 +73,22 @@ type judged struct {
 func (f *fake) read() {
 	defer close(f.got)
 	for {
+		select {
+		case <-f.deaf:
+			<-f.over
+		default:
+		}
 		var prefix [4]byte
 		if _, err := io.ReadFull(f.in, prefix[:]); err != nil {
 			return
 		}
 		body := make([]byte, binary.BigEndian.Uint32(prefix[:]))
 		if _, err := io.ReadFull(f.in, body); err != nil {
-			f.t.Errorf("the host's output ends inside a frame: %v", err)
+			select {
+			case <-f.over: // cut by the end of the test
+			default:
+				f.t.Errorf("the host's output ends inside a frame: %v", err)
+			}
 			return
 		}
 		var got map[frame.Key]any
@@ -95,6 +108,9 @@ var modes = struct{ dec cbor.DecMode }{func() cbor.DecMode {
 	}
 	return dec
 }()}
+
+// stopReading makes the fake read one frame more at most.
+func (f *fake) stopReading() { f.deaf <- struct{}{} }
 
 // next waits for the host's next frame.
 func (f *fake) next() Frame {

@@ -54,6 +54,7 @@ type run struct {
 	status       exit
 	kill         func()
 	excused      bool // its frames are not to be judged
+	stray        bool // somebody else holds its output open
 }
 
 // exit is how a run has ended.
@@ -157,7 +158,10 @@ func (th *theatre) launch(path string) (host.StandIn, error) {
 			cancel()
 			r.status = e
 			r.in.breakRead()
-			_, _ = r.out.Close(), r.err.Close()
+			if !r.stray {
+				_ = r.out.Close()
+			}
+			_ = r.err.Close()
 			close(r.done)
 		})
 	}
@@ -236,6 +240,7 @@ type memoryPipe struct {
 	ended   bool // by the writer
 	broken  bool // by the reader
 	stopped bool // interrupted
+	held    bool // nothing can be read
 }
 
 const memoryPipeBytes = 64 << 10
@@ -280,6 +285,7 @@ func (p *memoryPipe) Read(b []byte) (int, error) {
 		switch {
 		case p.stopped || p.broken:
 			return 0, errMemoryPipe
+		case p.held:
 		case len(p.buf) > 0:
 			n := copy(b, p.buf)
 			p.buf = p.buf[n:]
@@ -304,6 +310,8 @@ func (p *memoryPipe) Close() error { p.set(func() { p.ended = true }); return ni
 
 // Interrupt ends it for the host's side, whichever that is.
 func (p *memoryPipe) Interrupt() { p.set(func() { p.stopped = true }) }
+
+func (p *memoryPipe) hold(on bool) { p.set(func() { p.held = on }) }
 
 func (p *memoryPipe) breakRead() { p.set(func() { p.broken = true }) }
 

@@ -16,11 +16,13 @@ func unlimited(tb testing.TB) *pools.Table {
 	return table
 }
 
-// crowd is a table with one request running, n waiting for its slot, spread over 20 patterns.
+// crowdPatterns is how many patterns a crowd waits for.
+const crowdPatterns = 20
+
+// crowd is a table with one request running, n waiting for its slot, spread over the patterns.
 func crowd(tb testing.TB, n int) (table *pools.Table, running *pools.Waiter, line []pools.Waiter) {
-	const count = 20
 	var patterns []string
-	for i := range count {
+	for i := range crowdPatterns {
 		patterns = append(patterns, fmt.Sprintf("cap:%02d", i))
 	}
 	table, err := pools.NewTable(patterns, pools.Declarations{
@@ -32,7 +34,7 @@ func crowd(tb testing.TB, n int) (table *pools.Table, running *pools.Waiter, lin
 	require.NoError(tb, err)
 	line = make([]pools.Waiter, n)
 	for i := range line {
-		_, err := table.Arrive(i%count, &line[i])
+		_, err := table.Arrive(i%crowdPatterns, &line[i])
 		require.NoError(tb, err)
 	}
 	return table, running, line
@@ -79,7 +81,7 @@ func BenchmarkThroughTheLine(b *testing.B) {
 			for b.Loop() {
 				table.Finish(running)
 				next, _ := table.NextUp()
-				_, _ = table.Arrive(i%20, running)
+				_, _ = table.Arrive(i%crowdPatterns, running)
 				running = next
 				i++
 			}
@@ -97,7 +99,7 @@ func BenchmarkCancelWaiting(b *testing.B) {
 			for b.Loop() {
 				w := &line[(i*7919)%n]
 				table.CancelWaiting(w)
-				_, _ = table.Arrive(i%20, w)
+				_, _ = table.Arrive(i%crowdPatterns, w)
 				i++
 			}
 		})

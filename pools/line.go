@@ -69,6 +69,7 @@ type line struct {
 	fronts []*pattern // the patterns with somebody waiting, in order of their first waiter
 	n      uint64     // waiters in total
 	next   uint64     // arrival number of the next one
+	looks  uint64     // places of fronts that were looked at or moved so far: what the line costs, whoever waits behind
 }
 
 // push puts w last.
@@ -95,10 +96,12 @@ func (l *line) remove(w *Waiter) {
 	from := l.find(0, w.arrival)
 	p.waiting.remove(w)
 	if p.waiting.n == 0 {
+		l.looks += uint64(len(l.fronts) - from)
 		l.fronts = slices.Delete(l.fronts, from, from+1)
 		return
 	}
 	to := l.find(from+1, p.waiting.first.arrival) // p itself is out of order now and not looked at
+	l.looks += uint64(to - from)
 	copy(l.fronts[from:], l.fronts[from+1:to])
 	l.fronts[to-1] = p
 }
@@ -107,6 +110,7 @@ func (l *line) remove(w *Waiter) {
 func (l *line) find(lo int, arrival uint64) int {
 	hi := len(l.fronts)
 	for lo < hi {
+		l.looks++
 		mid := int(uint(lo+hi) >> 1)
 		if l.fronts[mid].waiting.first.arrival < arrival {
 			lo = mid + 1

@@ -260,6 +260,7 @@ func (p *pool) queued() uint64 {
 // waiters of the patterns enough.
 func (t *Table) admit() {
 	for i := 0; i < len(t.line.fronts) && t.all.hasRoom(); {
+		t.line.looks++
 		p := t.line.fronts[i]
 		if !p.hasRoom() {
 			i++

@@ -51,6 +51,9 @@ func (l *Link) Request(capURN string, opts ...RequestOption) *Request {
 // ID is the request's id.
 func (r *Request) ID() any { return r.id }
 
+// Routing is the request's routing id, or nil.
+func (r *Request) Routing() any { return r.routing }
+
 // Send sends a frame of the request, with its ids and, on a flow frame, the next seq.
 func (r *Request) Send(f Frame) { r.l.t.Helper(); r.l.Send(r.addressed(f)) }
 

@@ -143,6 +143,28 @@ func TestEndOfInputOnAPipe(t *testing.T) {
 	})
 }
 
+func TestEndOfInputClosesFeeds(t *testing.T) {
+	needsProcess(t)
+	t.Run("R-2.30 (e) R-9.42 a feed that goes on for hours ends with the input, and its answer is complete", func(t *testing.T) {
+		const window = 4096 // more than the feed has captured by then: nothing is granted after the end
+		p := live(t, probePath(t), peer.WithWindow(window))
+		r := p.Request(capFeed)
+		r.Give("media:live;synthetic", []byte(`{"params":{"items":1000000,"interval_ms":20}}`))
+		r.AwaitChunks(3)
+		p.Finish()
+		r.WantEnd()
+		seq := uint64(0)
+		for _, f := range r.Frames() {
+			if f.Type() == peer.TypeChunk {
+				assert.Equal(t, seq, f.MetaUint("seq"))
+				assert.Equal(t, peer.Value(bytes.Repeat([]byte{byte(seq)}, 32)), f.Payload())
+				seq++
+			}
+		}
+		assert.GreaterOrEqual(t, seq, uint64(3))
+	})
+}
+
 func TestEndOfInputLetsUseTheCreditThatIsLeft(t *testing.T) {
 	needsProcess(t)
 	t.Run("R-2.30 an answer of a window gets out, one of more fails", func(t *testing.T) {

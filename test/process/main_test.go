@@ -51,6 +51,7 @@ const (
 	capSource = `cap:in="media:enc=utf-8";out="media:";source`
 	capSpin   = `cap:in="media:enc=utf-8";out="media:enc=utf-8";spin`
 	capHold   = `cap:in="media:enc=utf-8";out="media:enc=utf-8";hold`
+	capFeed   = `cap:feed;in="media:feed-frames";out="media:feed-frames"`
 	capStall  = `cap:in="media:enc=utf-8";out="media:enc=utf-8";stall`
 )
 

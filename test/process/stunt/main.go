@@ -18,9 +18,10 @@ import (
 
 // The variables.
 const (
-	modeVariable   = "STUNT_MODE"   // undead: outlives its link and ignores SIGTERM; child: see printAndEnd
-	graceVariable  = "STUNT_GRACE"  // of WithShutdownGrace, a duration
-	markerVariable = "STUNT_MARKER" // the file to which handlers that were stopped append a line
+	modeVariable    = "STUNT_MODE"    // undead: outlives its link and ignores SIGTERM; child: see printAndEnd
+	graceVariable   = "STUNT_GRACE"   // of WithShutdownGrace, a duration
+	reorderVariable = "STUNT_REORDER" // not empty: WithReorder
+	markerVariable  = "STUNT_MARKER"  // the file to which handlers that were stopped append a line
 )
 
 func main() {
@@ -54,6 +55,7 @@ func newCartridge() *bifaci.Cartridge {
 		}
 		opts = append(opts, bifaci.WithShutdownGrace(grace))
 	}
+	opts = append(opts, bifaci.WithReorder(os.Getenv(reorderVariable) != ""))
 	c := bifaci.Must(bifaci.New(m, opts...))
 	for name, h := range map[string]bifaci.Handler{
 		"wait": wait, "pour": pour, "stray": strayer{os.NewFile(1, "descriptor 1")}.stray, "grumble": grumble, "panics": panics, "worker": worker, "goexit": goexit,

@@ -156,8 +156,8 @@ func (l *link) order(w *wireRequest) {
 	if w.handler.factory == nil {
 		return
 	}
-	w.before, w.started = l.last, make(chan struct{})
-	l.last = w.started
+	w.turn = &factoryTurn{make(chan struct{}), l.last}
+	l.last = w.turn.done
 }
 
 // start runs requests that were just admitted from the line, with their notice in front.

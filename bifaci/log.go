@@ -68,7 +68,7 @@ func (w *wireRequest) finish(progress float64, message string) {
 		progress = 1
 	}
 	w.mu.Lock()
-	w.progress, w.message = min(max(progress, 0), 1), message
+	w.last = &lastWords{min(max(progress, 0), 1), message}
 	w.mu.Unlock()
 }
 

@@ -100,10 +100,7 @@ func (w *wireRequest) perform() error {
 // makeOp calls the factory in order of admission.
 func (w *wireRequest) makeOp() (Op, error) {
 	defer w.factoryDone()
-	if w.before != nil {
-		<-w.before
-		w.before = nil
-	}
+	w.turn.await()
 	op := w.handler.factory()
 	if op == nil {
 		return nil, fmt.Errorf("the factory of %s returned nil", w.route.pattern)
@@ -112,12 +109,18 @@ func (w *wireRequest) makeOp() (Op, error) {
 }
 
 func (w *wireRequest) factoryDone() {
-	if w.started != nil {
-		if w.before != nil {
-			<-w.before
-		}
-		close(w.started)
-		w.started = nil
+	if w.turn != nil {
+		w.turn.await()
+		close(w.turn.done)
+		w.turn = nil
+	}
+}
+
+// await waits until the factory of the request before has returned.
+func (t *factoryTurn) await() {
+	if t.before != nil {
+		<-t.before
+		t.before = nil
 	}
 }
 
@@ -182,7 +185,11 @@ func (w *wireRequest) success(f *frame.Frame) bool {
 	}
 	w.outcome = succeeded
 	w.ended.Store(true)
-	f.EOF, f.Meta = true, frame.EndMeta(w.progress, cutText(w.message, int(w.link.stages.Limits.MaxFrame), 0))
+	progress, message := 1.0, ""
+	if w.last != nil {
+		progress, message = w.last.progress, cutText(w.last.message, int(w.link.stages.Limits.MaxFrame), 0)
+	}
+	f.EOF, f.Meta = true, frame.EndMeta(progress, message)
 	f.Has = f.Has.With(frame.KeyEOF).With(frame.KeyMeta)
 	return true
 }

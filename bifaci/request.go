@@ -47,10 +47,8 @@ type wireRequest struct {
 	gates   credit.Router // of the response, fed by CREDIT
 	slot    pools.Waiter  // guarded by link.mu
 	act     stages.Activity
-	quiet   quiet // guarded by link.mu
 	handler *handler
-	started chan struct{} // closed when the factory has returned; nil for plain functions
-	before  chan struct{} // the same of the request admitted before, or nil
+	turn    *factoryTurn // nil for plain functions
 
 	waiting bool        // state Q; guarded by link.mu
 	noCalls bool        // the handler has returned; guarded by mu
@@ -66,8 +64,19 @@ type wireRequest struct {
 	calls      map[frame.ID]*PeerCall // peer calls of the handler; ended ones are swept out now and then
 	sweepAt    int                    // the number of them at which
 	outcome    *outcome               // set once: how the request ends
-	progress   float64                // for END, R-6.46
-	message    string
+	last       *lastWords             // what the handler has said for END, or nil
+}
+
+// factoryTurn makes factories run in order of admission.
+type factoryTurn struct {
+	done   chan struct{} // closed when the factory has returned
+	before chan struct{} // the same of the request admitted before, or nil
+}
+
+// lastWords are the progress and the message of END.
+type lastWords struct {
+	progress float64
+	message  string
 }
 
 // outcome is how a request ends: the first of the handler's result, a cancel and a violation.

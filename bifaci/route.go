@@ -274,7 +274,7 @@ func (l *link) arrive(f *frame.Frame, rt *route) *failure.Failure {
 }
 
 func (l *link) newRequest(id, routing frame.ID, rt *route) *wireRequest {
-	w := &wireRequest{link: l, handler: &l.handlers[rt.handler], progress: 1}
+	w := &wireRequest{link: l, handler: &l.handlers[rt.handler]}
 	w.env, w.route, w.wire = l, rt, w
 	w.ctx, w.stop = context.WithCancelCause(l.ctx)
 	w.flow.Init(id, routing)

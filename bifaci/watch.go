@@ -34,7 +34,8 @@ type processorWatch struct {
 	mu     sync.Mutex
 	timer  *time.Timer
 	due    time.Time
-	slots  int // now; base when nothing was added
+	slots  int                    // now; base when nothing was added
+	known  map[*wireRequest]quiet // the last look
 	closed bool
 }
 
@@ -83,7 +84,7 @@ func (p *processorWatch) tick() {
 		return
 	}
 	late := time.Since(p.due) >= watchLate
-	active, computing := p.link.computing(late || p.slots > p.base)
+	active, computing := p.look(late || p.slots > p.base)
 	p.give(slotsFor(p.base, p.slots, computing, late))
 	if active == 0 {
 		p.armed.Store(false)
@@ -116,26 +117,33 @@ func slotsFor(base, now, computing int, late bool) int {
 	return min(now, most)
 }
 
-// computing counts the requests in the table and, if it is to look, those of them whose handlers have run without a visit for
-// watchQuiet looks.
-func (l *link) computing(look bool) (active, computing int) {
+// look counts the requests in the table and, if it is to look closer, those of them whose handlers have run without a visit for
+// watchQuiet looks; p.mu is held.
+func (p *processorWatch) look(closer bool) (active, computing int) {
+	l := p.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !look {
+	if !closer {
+		if l.active == 0 {
+			p.known = nil
+		}
 		return l.active, 0
 	}
+	known := make(map[*wireRequest]quiet)
 	for _, w := range l.requests {
 		visits := w.act.Visits()
-		if visits == 0 || visits != w.quiet.visits || w.act.Waits() { // 0: it has not run yet
-			w.quiet = quiet{visits: visits}
+		if visits == 0 || w.act.Waits() { // 0: it has not run yet
 			continue
 		}
-		if w.quiet.looks < watchQuiet {
-			w.quiet.looks++
+		q := quiet{visits: visits}
+		if before, ok := p.known[w]; ok && before.visits == visits {
+			q.looks = min(before.looks+1, watchQuiet)
 		}
-		if w.quiet.looks >= watchQuiet {
+		if q.looks == watchQuiet {
 			computing++
 		}
+		known[w] = q
 	}
+	p.known = known
 	return l.active, computing
 }

@@ -46,6 +46,7 @@ func TestProcessEndings(t *testing.T) {
 		th, p, _ := begin(t, func(good play) play { return good })
 		call, err := p.Call(t.Context(), named("wait"))
 		require.NoError(t, err)
+		synctest.Wait() // nothing is on its way that would fail
 		r := th.latest("a")
 		r.stray = true
 		begun := time.Now()

@@ -39,6 +39,8 @@ type member struct {
 	spec     Spec
 	attached bool
 	groups   []manifest.Group
+	synced   bool // of the installs that were discovered
+	broken   bool // an install that cannot be used
 	retired  bool // finishes its work, then goes
 	removed  bool // no longer of the host
 
@@ -189,6 +191,8 @@ func (h *Host) Reset(id ID) error {
 	switch {
 	case err != nil:
 		return err
+	case m.broken:
+		return fmt.Errorf("host: an install that cannot be used comes back through Sync: %w", m.trouble)
 	case m.state != Failed:
 		return fmt.Errorf("%w: it is %s", ErrNotFailed, m.state)
 	}

@@ -206,8 +206,7 @@ func (r *relay) cancelLocked(reason failure.CancelReason) {
 	if r.callerOver {
 		return // the first reason stands
 	}
-	reason.ForceKill = false // no cartridge kills another
-	r.toHandlerCancel(reason)
+	r.toHandlerCancel(reason) // without its force: no cartridge kills another
 	r.toCallerErr(reason.Terminal())
 }
 

@@ -158,7 +158,9 @@ func (th *theatre) launch(path string) (host.StandIn, error) {
 			cancel()
 			r.status = e
 			r.in.breakRead()
-			if !r.stray {
+			if r.stray {
+				r.out.cut()
+			} else {
 				_ = r.out.Close()
 			}
 			_ = r.err.Close()
@@ -241,6 +243,7 @@ type memoryPipe struct {
 	broken  bool // by the reader
 	stopped bool // interrupted
 	held    bool // nothing can be read
+	mute    bool // nothing can be written, and nobody is told
 }
 
 const memoryPipeBytes = 64 << 10
@@ -263,7 +266,7 @@ func (p *memoryPipe) Write(b []byte) (n int, err error) {
 	}
 	for {
 		switch room := min(len(b)-n, p.limit-len(p.buf)); {
-		case p.ended || p.broken || p.stopped:
+		case p.ended || p.broken || p.stopped || p.mute:
 			return n, errMemoryPipe
 		case room > 0 || n == len(b):
 			p.buf = append(p.buf, b[n:n+room]...)
@@ -312,6 +315,9 @@ func (p *memoryPipe) Close() error { p.set(func() { p.ended = true }); return ni
 func (p *memoryPipe) Interrupt() { p.set(func() { p.stopped = true }) }
 
 func (p *memoryPipe) hold(on bool) { p.set(func() { p.held = on }) }
+
+// cut ends the writer and not the pipe: somebody else could still write.
+func (p *memoryPipe) cut() { p.set(func() { p.mute = true }) }
 
 func (p *memoryPipe) breakRead() { p.set(func() { p.broken = true }) }
 

@@ -172,7 +172,7 @@ func (j *judgement) ofExchange() {
 		case j.d == ToHost && x.cancelled:
 			j.breach(CancelOnce, "it was cancelled before")
 		}
-		x.cancelled = true
+		x.cancelled = x.cancelled || j.d == x.caller
 	case frame.TypeCloseStream:
 	case frame.TypeLog:
 		if j.d == x.caller {

@@ -177,32 +177,3 @@ func (l *Lanes) failWaiters() {
 		l.ownFree = nil
 	}
 }
-
-// appendTo lists the lane's bytes in wire order.
-func (ln *lane) appendTo(bufs [][]byte) [][]byte {
-	at := 0
-	for _, p := range ln.parts {
-		if p.at > at {
-			bufs = append(bufs, ln.buf[at:p.at])
-		}
-		bufs = append(bufs, p.payload)
-		at = p.at
-	}
-	if len(ln.buf) > at {
-		bufs = append(bufs, ln.buf[at:])
-	}
-	return bufs
-}
-
-// reset gives the blocks back and empties the lane for reuse.
-func (ln *lane) reset() {
-	for i := range ln.parts {
-		ln.parts[i].block.Release()
-		ln.parts[i] = part{}
-	}
-	buf, parts := ln.buf[:0], ln.parts[:0]
-	if cap(buf) > laneKeepBytes {
-		buf = nil
-	}
-	*ln = lane{buf: buf, parts: parts}
-}

@@ -26,15 +26,23 @@ func endIdle(t *trial) {
 	s.finish()
 }
 
+// endComplete ends the input while more waits to be written than a pipe holds, as the host does not read.
 func endComplete(t *trial) {
 	s := t.live(defaultLimits())
+	s.pause()
 	var all []*request
+	want := randomBytes(250_000)
 	for range 20 {
-		all = append(all, s.call(identityCap, []byte("complete")))
+		all = append(all, s.call(identityCap, want))
 	}
 	s.closeInput()
+	select { // whoever drops answers has the time to do so; whoever does not waits for the host
+	case <-s.child.Done():
+	case <-time.After(100 * time.Millisecond):
+	}
+	s.resume()
 	for _, r := range all {
-		r.wantAnswer([]byte("complete"))
+		r.wantAnswer(want)
 	}
 	s.finish()
 }

@@ -8,11 +8,11 @@ import (
 
 func handshakeChecks() []check {
 	return []check{
-		{id: "hello-after-hosts", rule: "R-12.2", title: "nothing is sent before the host's HELLO was read; without one the process fails", early: true, run: helloAfterHosts},
+		{id: "hello-after-hosts", rule: "R-12.2", title: "nothing is sent before the host's HELLO was read; without one the process fails", run: helloAfterHosts},
 		{id: "hello-shape", rule: "wire 6.1", title: "HELLO has four limits, version 6, a manifest with identity, and the pool map", run: helloShape},
-		{id: "hello-version", rule: "R-12.4", title: "a HELLO of another version, in key 0 or in meta, is refused; 262 is not 6", early: true, run: helloVersion},
-		{id: "hello-limits", rule: "R-12.3", title: "a HELLO without one of the limits, or with a zero, is refused", early: true, run: helloLimits},
-		{id: "hello-first", rule: "R-2.24", title: "a first frame that is not HELLO is refused", early: true, run: helloFirst},
+		{id: "hello-version", rule: "R-12.4", title: "a HELLO of another version, in key 0 or in meta, is refused; 262 is not 6", run: helloVersion},
+		{id: "hello-limits", rule: "R-12.3", title: "a HELLO without one of the limits, or with a zero, is refused", run: helloLimits},
+		{id: "hello-first", rule: "R-2.24", title: "a first frame that is not HELLO is refused", run: helloFirst},
 	}
 }
 

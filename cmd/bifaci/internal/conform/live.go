@@ -40,9 +40,12 @@ func (s *session) verify() {
 // live starts the cartridge and makes the link live: HELLO, identity check, a policy that allows everything.
 func (t *trial) live(proposal limits) *session {
 	s := t.start(proposal)
-	s.hello()
+	shipped := s.pools(s.hello())
 	s.verify()
 	s.send(policyFrame("online", true))
+	if *shipped["all"].Configured > 0 || shipped[identityCap].Configured != nil && *shipped[identityCap].Configured > 0 {
+		s.capacities(fmt.Sprintf(`{"all":0,%q:0}`, identityCap)) // checks that need a line make one
+	}
 	s.patience = t.patience
 	return s
 }
@@ -111,7 +114,7 @@ func (s *session) awaitPool(name, what string, want func(pool) bool) {
 		if want(p) {
 			return
 		}
-		s.t.ensure(time.Now().Before(end), f, fmt.Sprintf("pool %s: %s", name, what), "active %d, queued %d, %v later", *p.Active, *p.Queued, s.patience)
+		s.t.ensure(time.Now().Before(end), f, fmt.Sprintf("pool %s: %s", name, what), "active %d, queued %d, and "+inVain+"%v", *p.Active, *p.Queued, s.patience)
 		time.Sleep(pollInterval)
 	}
 }

@@ -109,7 +109,7 @@ func Run(ctx context.Context, path string, opts Options) (*Report, error) {
 		b.roles = findRoles(b.manifest, opts.Caps)
 		report.Name, report.Version, report.Roles = b.manifest.Name, b.manifest.Version, b.roles
 	}
-	if gate.Verdict != Passed && len(opts.Only) == 0 {
+	if gate.Verdict != Passed {
 		report.Results = append(report.Results, gate)
 	}
 	report.Results = append(report.Results, b.all(chosen, gate.Verdict == Passed, opts.Jobs)...)
@@ -149,7 +149,7 @@ func (b *bench) all(chosen []check, live bool, jobs int) []Result {
 		places <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-places }()
-			if live || c.early {
+			if (live || c.early) && b.ctx.Err() == nil {
 				results[i] = b.judge(c)
 				return
 			}

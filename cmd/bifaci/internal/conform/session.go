@@ -15,7 +15,8 @@ import (
 const (
 	maxUnwritten = 64 << 20 // bytes that may wait for the cartridge to read them
 	framesShown  = 16       // by a failure
-	stderrShown  = 2000     // bytes, by a failure
+	inVain       = "nothing of the kind within "
+	stderrShown  = 2000 // bytes, by a failure
 )
 
 // event is one frame on the link, or what stood in its place.
@@ -59,6 +60,7 @@ type session struct {
 	requests  map[string]*request
 	stderr    []byte
 	xid       uint64
+	paused    chan struct{} // not nil while the reader stands, which it does until this is closed
 }
 
 // start runs the cartridge and says nothing yet.
@@ -82,6 +84,7 @@ func (s *session) close() {
 	s.closing = true
 	s.announce()
 	s.mu.Unlock()
+	s.resume()
 	err := s.child.Kill()
 	_, waitErr := s.child.Wait()
 	_ = errors.Join(err, waitErr, s.child.Close()) // nothing can be done about it, and the verdict stands
@@ -132,10 +135,30 @@ func (s *session) read() {
 			}
 		}
 		s.announce()
+		paused := s.paused
 		s.mu.Unlock()
 		if err != nil {
 			return
 		}
+		if paused != nil {
+			<-paused
+		}
+	}
+}
+
+// pause makes the reader stand behind the next frame, until resume.
+func (s *session) pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = make(chan struct{})
+}
+
+func (s *session) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paused != nil {
+		close(s.paused)
+		s.paused = nil
 	}
 }
 
@@ -256,7 +279,7 @@ func (s *session) awaitWithin(d time.Duration, ready func() bool) (late string) 
 		select {
 		case <-changed:
 		case <-timer.C:
-			return "nothing of the kind within " + d.String()
+			return inVain + d.String()
 		case <-s.t.ctx.Done():
 			return "the run was stopped: " + s.t.ctx.Err().Error()
 		}
@@ -334,7 +357,7 @@ func (s *session) awaitExit() *os.ProcessState {
 	select {
 	case <-s.child.Done():
 	case <-timer.C:
-		s.t.fail("the process ends", "it runs, %v later", s.patience)
+		s.t.fail("the process ends", inVain+"%v", s.patience)
 	case <-s.t.ctx.Done():
 		s.t.fail("the process ends", "the run was stopped")
 	}

@@ -67,7 +67,12 @@ func (r *runner) planUnknown(plan *callPlan) error {
 		if !ok {
 			return &usageError{fmt.Sprintf("--arg %s: want URN=VALUE with a media URN", given)}
 		}
-		plan.args = append(plan.args, host.Argument{MediaURN: name, Value: []byte(value)})
+		m, err := urn.ParseMedia(name)
+		if err != nil {
+			return err
+		}
+		plan.args = append(plan.args, host.Argument{MediaURN: m.String(), Value: []byte(value)})
+		plan.inputGiven = plan.inputGiven || plan.input != nil && m.Equivalent(c.In())
 	}
 	return nil
 }
@@ -146,9 +151,10 @@ func argNames(args []manifest.Arg) string {
 	return strings.Join(names, ", ")
 }
 
-// cutURN cuts URN=VALUE at the first = behind which the front is a media URN; a URN may contain = itself.
+// cutURN cuts URN=VALUE where the front is the longest media URN: tags have an = too. A marker in front of a value that reads like a
+// tag's is written out, as in media:x=*=value.
 func cutURN(given string) (name, value string, ok bool) {
-	for i := 0; i < len(given); i++ {
+	for i := len(given) - 1; i > 0; i-- {
 		if given[i] != '=' {
 			continue
 		}

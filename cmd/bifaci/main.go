@@ -34,6 +34,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"run", "run CARTRIDGE CAP [FILE|-]", "start a cartridge, call a cap, print items as they arrive", runRun},
+		{"inspect", "inspect CARTRIDGE", "print manifest, caps, limits and pools of a cartridge", runInspect},
 		{"conform", "conform CARTRIDGE", "judge a cartridge by the rules of the protocol", runConform},
 		{"frame", "frame", "decode frames: JSON lines in, one JSON line out each", runFrame},
 		{"urn", "urn", "evaluate URNs: JSON lines in, one JSON line out each", runURN},

@@ -8,6 +8,7 @@ import (
 	"github.com/pipe-cartridge/pipe/bifaci"
 	"github.com/pipe-cartridge/pipe/bifaci/failure"
 	"github.com/pipe-cartridge/pipe/bifaci/manifest"
+	"github.com/pipe-cartridge/pipe/pools"
 )
 
 // roleVariable, when set, makes this binary a cartridge; "crash" makes it one that ends before it says HELLO.
@@ -25,7 +26,8 @@ func roleURN(slug string) string { return `cap:in="` + text + `";out="` + text +
 //	fail   a failure,
 //	die    the end of the process,
 //	talk   logs and prints,
-//	alone  without any input.
+//	alone  without any input,
+//	greet  a greeting for a name, one at a time.
 func newRoleCartridge() *bifaci.Cartridge {
 	if os.Getenv(roleVariable) == "crash" {
 		fmt.Fprintln(os.Stderr, "no licence")
@@ -40,6 +42,7 @@ func newRoleCartridge() *bifaci.Cartridge {
 	cap := func(slug string, args ...manifest.Arg) manifest.Cap {
 		return manifest.NewCap(roleURN(slug), slug, slug).WithArgs(args...)
 	}
+	greet := `cap:greet;in=media:void;out="` + text + `"`
 	alone := `cap:in=media:void;out="` + text + `";alone`
 	caps := []manifest.Cap{
 		manifest.IdentityCap(),
@@ -49,8 +52,24 @@ func newRoleCartridge() *bifaci.Cartridge {
 		cap("first", in.Streaming(true)),
 		cap("fail", in), cap("die", in), cap("talk", in),
 		manifest.NewCap(alone, "alone", "alone"),
+		manifest.NewCap(greet, "greet", "greet").WithArgs(manifest.NewArg("media:name", true, manifest.Position(0)).Describe("who is greeted")).
+			WithOutput(manifest.NewOutput(text, "the greeting").Streaming(true)).WithMetadata("activity_timeout_secs", "9"),
 	}
-	c := bifaci.MustNew(manifest.New("role", "1.0.0", "for tests", manifest.DefaultGroup(caps...)))
+	m := manifest.New("role", "1.0.0", "for tests", manifest.DefaultGroup(caps...)).
+		WithPools(pools.Declarations{Pools: map[string][]string{"door": {greet}}, Capacities: map[string]uint64{"door": 1, "all": 8}})
+	c := bifaci.MustNew(m)
+	c.HandleFunc(greet, func(ctx context.Context, r *bifaci.Request) error {
+		in, err := r.Input(ctx, "media:name")
+		if err != nil {
+			return err
+		}
+		name, err := in.CollectBytes(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = r.Output().WriteContext(ctx, append([]byte("hello "), name...))
+		return err
+	})
 	c.HandleFunc(roleURN("show"), show)
 	c.HandleFunc(roleURN("echo"), echo)
 	c.HandleFunc(roleURN("items"), show)

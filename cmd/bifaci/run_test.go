@@ -61,7 +61,9 @@ func TestRunGivesArguments(t *testing.T) {
 			"media:level \"3\"\nmedia:name \"Ann\"\n" + text + in},
 		"a streaming sequence": {[]string{"items"}, text + " unbounded item" + in},
 		"of a cap that the manifest does not list": {[]string{`cap:in="media:hidden";out="media:enc=utf-8";hidden`, "--arg", "media:x;z=v=w"},
-			"media:x;z \"v=w\"\nmedia:hidden" + in},
+			"media:x;z=v \"w\"\nmedia:hidden" + in},
+		"of such a cap, by a URN whose tags have values": {[]string{`cap:in="media:hidden";out="media:enc=utf-8";hidden`, "--arg", "media:enc=utf-8=x", "--arg", "media:z=*=v=w"},
+			text + " \"x\"\nmedia:z \"v=w\"\nmedia:hidden" + in},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, out, errs := ran(t, strings.NewReader("the input"), row.words...)
@@ -74,6 +76,11 @@ func TestRunGivesArguments(t *testing.T) {
 		status, out, errs := ran(t, untouched{t}, "show", "--arg", "n=Ann", "--arg", text+"=given")
 		assert.Equal(t, statusOK, status, errs)
 		assert.Equal(t, "media:level \"3\"\nmedia:name \"Ann\"\n"+text+" \"given\"\n", out)
+	})
+	t.Run("the input of a cap that the manifest does not list", func(t *testing.T) {
+		status, out, errs := ran(t, untouched{t}, `cap:in="media:hidden";out="media:enc=utf-8";hidden`, "--arg", "media:hidden=given")
+		assert.Equal(t, statusOK, status, errs)
+		assert.Equal(t, "media:hidden \"given\"\n", out)
 	})
 	t.Run("a file", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "in.txt")

@@ -42,35 +42,29 @@ type packageSource interface {
 // Next returns the next input stream as soon as it has started, and io.EOF after the end of the body. An error of the package
 // is returned by every later call as well.
 func (p *InputPackage) Next(ctx context.Context) (*InputStream, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for {
-		p.mu.Lock()
 		n := p.next
-		if n < len(p.streams) { // waited for before it is claimed, so that who gives up leaves no gap
-			p.next++
-			s := p.streams[n]
-			p.mu.Unlock()
-			return s, nil
-		}
-		p.mu.Unlock()
-		if _, err := p.at(ctx, n); err != nil {
+		s, err := p.at(ctx, n)
+		if err != nil {
 			return nil, err
+		}
+		if n == p.next { // waited for before it is claimed, so that who gives up leaves no gap
+			p.next++
+			return s, nil
 		}
 	}
 }
 
-// at gives stream n; any number of goroutines may ask for the same one.
+// at gives stream n; any number of goroutines may ask for the same one. p.mu is held, but not while it waits.
 func (p *InputPackage) at(ctx context.Context, n int) (*InputStream, error) {
 	for {
-		p.mu.Lock()
 		if n < len(p.streams) {
-			s := p.streams[n]
-			p.mu.Unlock()
-			return s, nil
+			return p.streams[n], nil
 		}
 		if p.err != nil {
-			err := p.err
-			p.mu.Unlock()
-			return nil, err
+			return nil, p.err
 		}
 		k := len(p.streams)
 		p.mu.Unlock()
@@ -84,12 +78,10 @@ func (p *InputPackage) at(ctx context.Context, n int) (*InputStream, error) {
 			}
 			p.streams = append(p.streams, s)
 		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
-			p.mu.Unlock()
 			return nil, err // the caller's own context says nothing about the package
 		default:
 			p.err = err
 		}
-		p.mu.Unlock()
 	}
 }
 
@@ -115,7 +107,9 @@ func (p *InputPackage) named(ctx context.Context, mediaURN string) (*InputStream
 		return nil, err
 	}
 	for n := 0; ; n++ {
+		p.mu.Lock()
 		s, err := p.at(ctx, n)
+		p.mu.Unlock()
 		if err == io.EOF {
 			return nil, fmt.Errorf("%w %s", ErrMissingArgument, mediaURN)
 		}

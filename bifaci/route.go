@@ -242,6 +242,11 @@ func isIdentity(name string) bool {
 func (l *link) arrive(f *frame.Frame, rt *route) *failure.Failure {
 	w := l.newRequest(f.ID, f.Routing, rt)
 	l.mu.Lock()
+	if ending := l.ending; ending != nil { // since the look in request: nobody would end this one any more
+		l.mu.Unlock()
+		w.stop(ending)
+		return ending
+	}
 	got, err := l.pools.Arrive(rt.handler, &w.slot)
 	if err != nil {
 		l.mu.Unlock()

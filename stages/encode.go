@@ -78,7 +78,7 @@ func (l *Lanes) Run(fail func(error) error) error {
 		bufs = data.appendTo(bufs)
 		err := l.write(bufs, &joined)
 		written = time.Now()
-		own := ctl.own + data.own
+		own, size := ctl.own+data.own, ctl.size+data.size
 		if err != nil {
 			l.lose(&ctl)
 			l.lose(&data)
@@ -92,7 +92,8 @@ func (l *Lanes) Run(fail func(error) error) error {
 		if own > 0 {
 			l.mu.Lock()
 			l.own -= own
-			if l.ownFree != nil && l.own <= ownMaxFrames/2 {
+			l.ownSize -= size
+			if l.ownFree != nil && l.own <= ownMaxFrames/2 && l.ownSize <= ownMaxBytes/2 {
 				close(l.ownFree)
 				l.ownFree = nil
 			}
@@ -163,7 +164,7 @@ func (l *Lanes) fail(err error) error {
 	l.deferred = l.deferred[:0]
 	l.ctl.reset()
 	l.data.reset()
-	l.own = 0
+	l.own, l.ownSize = 0, 0
 	l.failWaiters()
 	l.mu.Unlock()
 	return err

@@ -11,6 +11,7 @@ type lane struct {
 	frames int
 	own    int                     // how many of frames count as the link's own
 	bytes  int                     // with the payloads of parts
+	size   int                     // how many of bytes are in Lanes.ownSize
 	types  [frame.TypeCount]uint32 // of frames
 }
 

@@ -16,6 +16,7 @@ const (
 	laneMaxFrames = 1024    // data lane, frames
 	laneMaxBytes  = 1 << 20 // data lane, bytes
 	ownMaxFrames  = 4096    // unwritten frames of the link's own making, at which its reader stops reading
+	ownMaxBytes   = 4 << 20 // and their bytes: a heartbeat's reply grows with the number of pools
 	wakeAhead     = 64      // waiting senders that are on their way into the lane at a time
 	laneKeepBytes = 5 << 18 // a lane buffer above this is not kept for reuse, bytes; a full lane of small frames is
 )
@@ -56,7 +57,8 @@ type Lanes struct {
 	ctl     lane
 	data    lane
 	own     int         // unwritten frames of the link's own making
-	flooded atomic.Bool // own is, or was a moment ago, above ownMaxFrames
+	ownSize int         // bytes of them, without grants, whose number says enough
+	flooded atomic.Bool // own or ownSize is, or was a moment ago, above its bound
 	ownFree chan struct{}
 	queue   waiterList // senders waiting for room, in order
 	woken   int        // senders that were told and have not entered yet
@@ -186,6 +188,7 @@ func (b Batch) EndOwn(n int) {
 	n = min(n, b.l.data.frames-b.from)
 	b.l.addOwn(n)
 	b.l.data.own += n
+	b.l.weigh(&b.l.data, b.l.data.bytes-b.size)
 	b.End()
 }
 
@@ -221,9 +224,11 @@ func (l *Lanes) Control(f *frame.Frame) error {
 		return &TooLargeError{f.Type, size, limit}
 	}
 	l.trace.Frame(Out, f)
+	before := l.ctl.bytes
 	l.ctl.add(f, nil)
 	l.ctl.own++
 	l.addOwn(1)
+	l.weigh(&l.ctl, l.ctl.bytes-before)
 	l.unlockAndWake()
 	return nil
 }
@@ -235,13 +240,21 @@ func (l *Lanes) addOwn(n int) {
 	}
 }
 
-// WaitOwn waits while more than 4096 frames of the link's own making are unwritten, so that a host that floods and does
+// weigh counts the bytes of such frames in a lane; the lock is held.
+func (l *Lanes) weigh(ln *lane, n int) {
+	ln.size += n
+	if l.ownSize += n; l.ownSize > ownMaxBytes {
+		l.flooded.Store(true)
+	}
+}
+
+// WaitOwn waits while more than 4096 frames of the link's own making, or 4 MiB of them, are unwritten, so that a host that floods and does
 // not read stops itself. Only the link's reader calls it. wait, when not nil, is called before
 // a wait. It ends with ctx, and at once when the writer failed.
 func (l *Lanes) WaitOwn(ctx context.Context, wait func()) error {
 	for l.flooded.Load() {
 		l.mu.Lock()
-		if l.own <= ownMaxFrames || l.err != nil {
+		if l.own <= ownMaxFrames && l.ownSize <= ownMaxBytes || l.err != nil {
 			l.flooded.Store(false)
 			l.mu.Unlock()
 			return nil

@@ -178,6 +178,23 @@ func TestLanesBounds(t *testing.T) {
 			require.Len(t, l.finish(t), 4097)
 		})
 	})
+	t.Run("R-4.9 R-4.7 beyond 4 MiB of own frames the reader waits as well", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newTestLink(withCredit(1))
+			large := beat(1)
+			large.Meta = append([]byte{0xa1, 0x61, 'x', 0x59, 0xff, 0xff}, make([]byte, 1<<16-1)...)
+			large.Has = large.Has.With(frame.KeyMeta)
+			for range 63 { // each is some bytes more than 64 KiB
+				require.NoError(t, l.Lanes.Control(large))
+			}
+			require.NoError(t, l.Lanes.WaitOwn(ended(), nil))
+			require.NoError(t, l.Lanes.Control(large))
+			require.ErrorIs(t, l.Lanes.WaitOwn(ended(), nil), context.Canceled)
+			l.run()
+			require.NoError(t, l.Lanes.WaitOwn(t.Context(), nil))
+			require.Len(t, l.finish(t), 64)
+		})
+	})
 	t.Run("R-4.9 what was not appended does not count as own", func(t *testing.T) {
 		l := newTestLink(withCredit(1))
 		shut := NewFlow(frame.UintID(1), frame.ID{})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ const (
 	modeVariable    = "STUNT_MODE"    // undead: outlives its link and ignores SIGTERM; child: see printAndEnd
 	graceVariable   = "STUNT_GRACE"   // of WithShutdownGrace, a duration
 	reorderVariable = "STUNT_REORDER" // not empty: WithReorder
+	queuedVariable  = "STUNT_QUEUED"  // of WithMaxQueued, a number
 	markerVariable  = "STUNT_MARKER"  // the file to which handlers that were stopped append a line
 )
 
@@ -54,6 +56,13 @@ func newCartridge() *bifaci.Cartridge {
 			panic(err)
 		}
 		opts = append(opts, bifaci.WithShutdownGrace(grace))
+	}
+	if text := os.Getenv(queuedVariable); text != "" {
+		queued, err := strconv.Atoi(text)
+		if err != nil {
+			panic(err)
+		}
+		opts = append(opts, bifaci.WithMaxQueued(queued))
 	}
 	opts = append(opts, bifaci.WithReorder(os.Getenv(reorderVariable) != ""))
 	c := bifaci.Must(bifaci.New(m, opts...))

@@ -10,7 +10,7 @@ BENCHTIME ?= 1s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-speech test bench fuzz lint readme clean
+.PHONY: help build demo demo-speech test soak bench fuzz lint readme clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ demo-speech: build ## install the speech packages and transcribe recorded human 
 test: ## run every test, with the race detector, and hold their names against the rules of the specification
 	$(GO) vet ./...
 	$(GO) test -race -shuffle=on -timeout 25m -json ./... | $(GO) run ./internal/conformance
+
+soak: ## start, kill and start cartridges again a thousand times
+	PIPE_SOAK_ROUNDS=1000 $(GO) test -count=1 -timeout 60m -run TestRounds ./test/process
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...

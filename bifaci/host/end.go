@@ -78,6 +78,9 @@ func (c *Conn) condemn(f *failure.Failure) {
 	if !first {
 		return
 	}
+	if c.opts.condemned != nil {
+		c.opts.condemned(f) // nobody is sent there any more
+	}
 	if c.opts.kill == nil {
 		interrupt(c.in)
 		return

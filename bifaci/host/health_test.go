@@ -264,6 +264,24 @@ func TestKill(t *testing.T) {
 			require.ErrorIs(t, h.Kill(99, c.cause), host.ErrUnknownCartridge)
 		})
 	}
+	virtual(t, "R-12.17 R-12.16 who calls after the decision to kill meets a new process", func(t *testing.T) {
+		th := newTheatre(t)
+		h := th.host()
+		id := register(t, h, th.cartridge("a", capability{urn: named("wait"), handler: hold(nil, "")}, capability{urn: named("greet"), handler: answerWith("hello")}))
+		reason := failure.UserCancel()
+		reason.ForceKill = true
+		for n := range 20 {
+			call, err := h.Call(t.Context(), named("wait"))
+			require.NoError(t, err)
+			if n%2 == 0 {
+				require.NoError(t, h.Kill(id, host.OutOfMemory))
+			} else {
+				call.Cancel(reason)
+			}
+			wantAnswer(t, h, named("greet"), "hello")
+			assert.Equal(t, n+2, th.count("a"))
+		}
+	})
 	virtual(t, "R-12.81 R-12.50 a cancel by force kills: the request has the reason, the others are collateral", func(t *testing.T) {
 		th := newTheatre(t)
 		h := th.host()

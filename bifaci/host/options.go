@@ -40,14 +40,15 @@ type options struct {
 	dir             string
 
 	// What a link tells its process and its host. Any of them may be nil but closed.
-	died     func(*failure.Failure) *failure.Failure // of a process: ends it, and says how it ended
-	kill     func()                                  // ends the process at once
-	spawned  func(*Process)                          // the process runs; it has no link yet
-	launch   func(string, *options) (program, error) // starts the program at a path
-	admitted func(*Conn)                             // the link's cartridge has shown its identity; nothing was read since
-	peer     func(*Conn, *frame.Frame) error         // takes a REQ of the cartridge
-	ended    func(*Conn, error)                      // the link has ended, its calls do not know yet
-	closed   error                                   // what calls get when the host closes the link
+	died      func(*failure.Failure) *failure.Failure // of a process: ends it, and says how it ended
+	kill      func()                                  // ends the process at once
+	spawned   func(*Process)                          // the process runs; it has no link yet
+	launch    func(string, *options) (program, error) // starts the program at a path
+	admitted  func(*Conn)                             // the link's cartridge has shown its identity; nothing was read since
+	peer      func(*Conn, *frame.Frame) error         // takes a REQ of the cartridge
+	ended     func(*Conn, error)                      // the link has ended, its calls do not know yet
+	condemned func(error)                             // the link is about to be ended by the host
+	closed    error                                   // what calls get when the host closes the link
 }
 
 func newOptions(opts []Option) options {

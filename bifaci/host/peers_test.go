@@ -111,7 +111,7 @@ func TestPeerCalls(t *testing.T) {
 		th.on("b", func(ctx context.Context, r *run) int { time.Sleep(10 * time.Second); return good(ctx, r) })
 		register(t, h, spec)
 		register(t, h, th.cartridge("a", capability{urn: named("through"), handler: through(named("echo"))}))
-		want := chunksOf(100, 4096)
+		want := chunksOf(20, 4096)
 		got, err := h.CallBytes(t.Context(), named("through"), host.Argument{MediaURN: "media:", Value: want})
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(want, got))
@@ -126,12 +126,12 @@ func TestPeerCalls(t *testing.T) {
 		_, err := h.CallBytes(t.Context(), named("through"), host.Argument{MediaURN: "media:", Value: []byte("x")})
 		wantFailure(t, err, failure.SpawnFailed, failure.Environment)
 	})
-	for _, w := range []uint64{1, 4, 32} {
+	for _, w := range []uint64{1, 4} {
 		virtual(t, fmt.Sprintf("R-12.66 R-7.50 a cap calls a cap of its own process, 200 chunks each way, window %d", w), func(t *testing.T) {
 			th := newTheatre(t)
-			h := th.host(smallWindow(w, 4096))
+			h := th.host(smallWindow(w, 512))
 			id := register(t, h, th.cartridge("a", capability{urn: named("echo"), handler: echo}, capability{urn: named("through"), handler: through(named("echo"))}))
-			want := chunksOf(200, 4096)
+			want := chunksOf(200, 512)
 			got, err := h.CallBytes(t.Context(), named("through"), host.Argument{MediaURN: "media:", Value: want})
 			require.NoError(t, err)
 			assert.True(t, bytes.Equal(want, got), "%d bytes came back, %d were sent", len(got), len(want))
@@ -154,10 +154,10 @@ func TestPeerCalls(t *testing.T) {
 	}
 	virtual(t, "R-12.65 R-12.68 A calls B calls A, 200 chunks, windows 32 and 4", func(t *testing.T) {
 		th := newTheatre(t)
-		h := th.host(smallWindow(32, 4096))
+		h := th.host(smallWindow(32, 512))
 		register(t, h, th.limited("a", window(32), capability{urn: named("outer"), handler: through(named("middle"))}, capability{urn: named("echo"), handler: echo}))
 		register(t, h, th.limited("b", window(4), capability{urn: named("middle"), handler: through(named("echo"))}))
-		want := chunksOf(200, 4096)
+		want := chunksOf(200, 512)
 		got, err := h.CallBytes(t.Context(), named("outer"), host.Argument{MediaURN: "media:", Value: want})
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(want, got), "%d bytes came back, %d were sent", len(got), len(want))

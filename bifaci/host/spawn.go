@@ -96,6 +96,7 @@ func (h *Host) linkOptions(l *life) options {
 	o.admitted = func(c *Conn) { l.conn = c } // before anybody else knows the link
 	o.peer = func(c *Conn, f *frame.Frame) error { return h.peer(l, f) }
 	o.ended = func(_ *Conn, err error) { h.linkEnded(l, err) }
+	o.condemned = func(err error) { h.linkEnded(l, err) }
 	return o
 }
 
@@ -179,7 +180,8 @@ func (h *Host) becomeLive(l *life, over <-chan struct{}) bool {
 	return true
 }
 
-// linkEnded takes note of the end of a life, before its requests do. A stopped one was forgotten before.
+// linkEnded takes note of the end of a life, or of the decision to end it, before its requests do. One that was stopped was
+// forgotten before.
 func (h *Host) linkEnded(l *life, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -155,7 +155,6 @@ func (th *theatre) launch(path string) (host.StandIn, error) {
 	var once sync.Once
 	end := func(e exit) {
 		once.Do(func() {
-			cancel()
 			r.status = e
 			r.in.breakRead()
 			if r.stray {
@@ -164,6 +163,7 @@ func (th *theatre) launch(path string) (host.StandIn, error) {
 				_ = r.out.Close()
 			}
 			_ = r.err.Close()
+			cancel() // what it does now nobody sees
 			close(r.done)
 		})
 	}

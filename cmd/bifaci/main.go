@@ -36,6 +36,7 @@ func commands() []command {
 		{"run", "run CARTRIDGE CAP [FILE|-]", "start a cartridge, call a cap, print items as they arrive", runRun},
 		{"inspect", "inspect CARTRIDGE", "print manifest, caps, limits and pools of a cartridge", runInspect},
 		{"conform", "conform CARTRIDGE", "judge a cartridge by the rules of the protocol", runConform},
+		{"new", "new NAME", "write a starter project of a cartridge", runNew},
 		{"frame", "frame", "decode frames: JSON lines in, one JSON line out each", runFrame},
 		{"urn", "urn", "evaluate URNs: JSON lines in, one JSON line out each", runURN},
 		{"manifest", "manifest FILE…", "check manifests", runManifest},

@@ -7,6 +7,7 @@ GO        ?= go
 BIN       := bin
 FUZZTIME  ?= 10s
 BENCHTIME ?= 1s
+SOAKTIME  ?= 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
@@ -28,8 +29,8 @@ test: ## run every test, with the race detector, and hold their names against th
 	$(GO) vet ./...
 	$(GO) test -race -shuffle=on -timeout 25m -json ./... | $(GO) run ./internal/conformance
 
-soak: ## start, kill and start cartridges again a thousand times
-	PIPE_SOAK_ROUNDS=1000 $(GO) test -count=1 -timeout 60m -run TestRounds ./test/process
+soak: ## ten minutes of mixed load, floods of 1 GiB of each frame type, a thousand rounds of start and kill
+	PIPE_SOAK=$(SOAKTIME) PIPE_FLOOD_MIB=1024 PIPE_SOAK_ROUNDS=1000 $(GO) test -count=1 -timeout 2h -v -run '^(TestSoak|TestFloods|TestRounds)$$' ./test/process
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...

@@ -133,6 +133,12 @@ func settle(context.Context, *bifaci.Request) error {
 	return nil
 }
 
+// census counts the goroutines of the process.
+func census(_ context.Context, r *bifaci.Request) error {
+	_, err := fmt.Fprint(r.Output(), runtime.NumGoroutine())
+	return err
+}
+
 // stubborn goes on for 5 ms after it was stopped, and knows how many of its kind ever ran at a time.
 type stubborn struct{ running, peak atomic.Int64 }
 

@@ -68,7 +68,7 @@ func newCartridge() *bifaci.Cartridge {
 	c := bifaci.Must(bifaci.New(m, opts...))
 	for name, h := range map[string]bifaci.Handler{
 		"wait": wait, "pour": pour, "stray": strayer{os.NewFile(1, "descriptor 1")}.stray, "grumble": grumble, "panics": panics, "worker": worker, "goexit": goexit,
-		"nibble": nibble, "stall": stall, "settle": settle, "deaf": deaf, "compute": compute, "block": block, "slots": slots,
+		"nibble": nibble, "stall": stall, "settle": settle, "census": census, "deaf": deaf, "compute": compute, "block": block, "slots": slots,
 	} {
 		c.HandleFunc(capOf(name), h)
 	}

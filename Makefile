@@ -8,13 +8,14 @@ BIN       := bin
 FUZZTIME  ?= 10s
 BENCHTIME ?= 1s
 SOAKTIME  ?= 10m
+WIREFLAGS ?= -repeat 7 -max-foreign 0.12 -wait-quiet 10s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-speech test soak bench fuzz lint readme clean
+.PHONY: help build demo demo-speech test soak bench bench-wire fuzz lint readme clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 build: ## build the two commands into bin/
 	$(GO) build -o $(BIN)/ ./cmd/bifaci ./cmd/pipe-cartridge
@@ -34,6 +35,11 @@ soak: ## ten minutes of mixed load, floods of 1 GiB of each frame type, a thousa
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+bench-wire: ## drive the probe cartridge and the null cartridge in turns, and print the table of docs/performance.md
+	$(GO) build -o $(BIN)/ ./bench/wiredriver ./bench/wiredriver/nullcartridge ./test/probecartridge
+	$(BIN)/wiredriver -table -json $(BIN)/bench-wire-$$(date -u +%Y%m%dT%H%M%SZ).jsonl $(WIREFLAGS) \
+		-bin null=$(BIN)/nullcartridge,skip=stall -bin ours=$(BIN)/probecartridge
 
 fuzz: ## run each fuzz target for FUZZTIME
 	scripts/fuzz $(FUZZTIME)

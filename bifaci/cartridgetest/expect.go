@@ -14,9 +14,13 @@ func (d *dialogue) grant(n uint64) {
 	if k := len(d.in.streams); k > 0 {
 		stream = d.in.streams[k-1].ID
 	}
-	f := d.creditFrame(stream, n)
 	d.h.mu.Unlock()
-	d.h.send(f, false)
+	d.grantStream(stream, n)
+}
+
+func (d *dialogue) grantStream(stream string, n uint64) {
+	d.h.t.Helper()
+	d.h.send(d.creditFrame(stream, n), false)
 }
 
 func (d *dialogue) wantStream() (a Answer) {

@@ -119,6 +119,13 @@ func (p *PeerCall) Grant(n uint64) *PeerCall {
 	return p
 }
 
+// GrantStream grants n chunks of one argument stream.
+func (p *PeerCall) GrantStream(stream string, n uint64) *PeerCall {
+	p.h.t.Helper()
+	p.grantStream(stream, n)
+	return p
+}
+
 // Send sends frames that may break the rules; see [Request.Send].
 func (p *PeerCall) Send(frames ...Frame) *PeerCall {
 	p.h.t.Helper()

@@ -121,6 +121,13 @@ func (r *Request) Grant(n uint64) *Request {
 	return r
 }
 
+// GrantStream grants n chunks of one stream of the answer.
+func (r *Request) GrantStream(stream string, n uint64) *Request {
+	r.h.t.Helper()
+	r.grantStream(stream, n)
+	return r
+}
+
 // Send sends frames that may break the rules: ids and seq are filled in where they are missing, and nothing else is done for
 // them. What the host sends for this request is not judged any more.
 func (r *Request) Send(frames ...Frame) *Request {

@@ -26,7 +26,7 @@ demo: build ## transcribe freshly drawn tone signals while they are still arrivi
 demo-speech: build ## install the speech packages and transcribe recorded human speech
 	scripts/demo-speech $(BIN)
 
-test: ## run every test, with the race detector, and hold their names against the rules of the specification
+test: ## run every test, with the race detector, and hold their names against the rules and docs/conformance.md
 	$(GO) vet ./...
 	$(GO) test -race -shuffle=on -timeout 25m -json ./... | $(GO) run ./internal/conformance
 

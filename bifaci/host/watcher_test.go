@@ -47,7 +47,7 @@ func TestActivityTimeout(t *testing.T) {
 		}
 		expired(t, f, call, 10*time.Second)
 	})
-	virtual(t, "R-12.73 the time stands still while the request is queued", func(t *testing.T) {
+	virtual(t, "R-12.73 R-5.33 the time stands still while the request is queued", func(t *testing.T) {
 		f, call, req := begin(t, plainCap("a"), host.WithActivityTimeout(10*time.Second))
 		f.answer(req, cartridgetest.LogFrame("queued", failure.Internal, "Request queued (position 1 on pool 'all')"))
 		synctest.Wait()

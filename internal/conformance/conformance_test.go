@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,18 +13,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const page = "- **R-1.1** one. See R-1.9.\n- **R-1.2** two.\n| **R-2.10** | three |\n"
+const page = "## 1. First\n- **R-1.1** one. See R-1.9.\n- **R-1.2** two.\n## 2. Second\n| **R-2.10** | three |\n"
 
 func events(lines ...string) string { return strings.Join(lines, "\n") + "\n" }
 
-func check(t *testing.T, stream, later string) (ok bool, out string) {
+// place is a folder with the page and the list.
+func place(t *testing.T, later string) files {
 	t.Helper()
 	dir := t.TempDir()
-	rules, list := filepath.Join(dir, "rules.md"), filepath.Join(dir, "later.txt")
-	require.NoError(t, os.WriteFile(rules, []byte(page), 0o600))
-	require.NoError(t, os.WriteFile(list, []byte(later), 0o600))
+	f := files{filepath.Join(dir, "rules.md"), filepath.Join(dir, "later.txt"), filepath.Join(dir, "report.md"), filepath.Join(dir, "bin", "fresh.md")}
+	require.NoError(t, os.WriteFile(f.rules, []byte(page), 0o600))
+	require.NoError(t, os.WriteFile(f.later, []byte(later), 0o600))
+	return f
+}
+
+// check judges without the report.
+func check(t *testing.T, stream, later string) (ok bool, out string) {
+	t.Helper()
 	var b bytes.Buffer
-	ok, err := run(strings.NewReader(stream), &b, rules, list)
+	ok, err := run(strings.NewReader(stream), &b, place(t, later), false, false)
 	require.NoError(t, err)
 	return ok, b.String()
 }
@@ -92,4 +101,94 @@ func TestTheListIsReadStrictly(t *testing.T) {
 		_, err := parseLater(bad)
 		assert.Error(t, err, bad)
 	}
+}
+
+func TestAPromiseIsNoReason(t *testing.T) {
+	stream := events(`{"Action":"pass","Package":"p","Test":"TestA/R-1.1_R-1.2"}`)
+	ok, out := check(t, stream, "R-2.10 Later, when there is time\n")
+	assert.False(t, ok)
+	assert.Contains(t, out, "puts off")
+	ok, out = check(t, stream, "R-2.10 needs a machine that nobody has\n")
+	assert.True(t, ok, out)
+}
+
+const two = `{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/x/y","Test":"TestB/R-1.2_and_R-1.1"}
+{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/x/y","Test":"TestA/R-1.1_one"}
+{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/x/y","Test":"TestA/R-1.1_two"}
+{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/x/y"}
+{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/a","Test":"TestR-1.1"}
+{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/a"}
+`
+
+// written is the report that a run leaves when there was none.
+func written(t *testing.T, f files, stream string) string {
+	t.Helper()
+	var out bytes.Buffer
+	ok, err := run(strings.NewReader(stream), &out, f, false, true)
+	require.NoError(t, err)
+	assert.False(t, ok)
+	assert.Contains(t, out.String(), "stale")
+	b, err := os.ReadFile(f.fresh)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func judged(t *testing.T, f files, stream string) bool {
+	t.Helper()
+	ok, err := run(strings.NewReader(stream), io.Discard, f, false, true)
+	require.NoError(t, err)
+	return ok
+}
+
+func TestTheReport(t *testing.T) {
+	f := place(t, "R-2.10 no machine\n")
+	report := written(t, f, two)
+	assert.Contains(t, report, "\n## 1. First\n\n| rule | tests |\n| --- | --- |\n| R-1.1 | `a` TestR-1.1; `x/y` TestA, TestB |\n| R-1.2 | `x/y` TestB |\n")
+	assert.Contains(t, report, "\n## 2. Second\n\n| rule | tests |\n| --- | --- |\n| R-2.10 | none: no machine |\n")
+
+	require.NoError(t, os.WriteFile(f.report, []byte(report), 0o600))
+	assert.True(t, judged(t, f, two))
+	backwards := strings.Split(strings.TrimSpace(two), "\n")
+	slices.Reverse(backwards)
+	assert.True(t, judged(t, f, strings.Join(backwards, "\n")), "the order of the run does not show")
+
+	for name, stream := range map[string]string{
+		"a test more":                 two + `{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/a","Test":"TestNew/R-1.2"}`,
+		"a test less":                 strings.ReplaceAll(strings.ReplaceAll(two, "R-1.1_one", "one"), "R-1.1_two", "two"),
+		"a test renamed":              strings.ReplaceAll(two, "TestA/", "TestC/"),
+		"a test in another package":   strings.Replace(two, "pipe/a\",\"Test", "pipe/b\",\"Test", 1),
+		"a rule more in a known name": strings.Replace(two, "R-1.1_two", "R-1.2_two", 1),
+	} {
+		assert.False(t, judged(t, f, stream), name)
+	}
+	assert.True(t, judged(t, f, two+`{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/x/y","Test":"TestA/R-1.1_three"}`),
+		"one more row of a table")
+
+	require.NoError(t, os.WriteFile(f.report, []byte(strings.Replace(report, "no machine", "another reason", 1)), 0o600))
+	assert.False(t, judged(t, f, two), "the list is the reasons' home")
+}
+
+func TestWhatThisMachineSkipsStays(t *testing.T) {
+	f := place(t, "R-2.10 no machine\n")
+	require.NoError(t, os.WriteFile(f.report, []byte(written(t, f, two)), 0o600))
+	skipped := strings.ReplaceAll(two, `"Action":"pass","Package":"github.com/pipe-cartridge/pipe/a","Test":"TestR-1.1"`,
+		`"Action":"skip","Package":"github.com/pipe-cartridge/pipe/a","Test":"TestR-1.1"`)
+	assert.True(t, judged(t, f, skipped))
+}
+
+func TestUpdate(t *testing.T) {
+	f := place(t, "R-2.10 no machine\n")
+	require.NoError(t, os.WriteFile(f.report, []byte(written(t, f, two)), 0o600))
+	renew := func(stream string) {
+		ok, err := run(strings.NewReader(stream), io.Discard, f, true, true)
+		require.NoError(t, err)
+		assert.True(t, ok)
+	}
+	const a = `{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/a"}`
+	renew(`{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/a","Test":"TestNew/R-1.2"}` + a)
+	b, err := os.ReadFile(f.report)
+	require.NoError(t, err)
+	assert.Contains(t, string(b), "| R-1.1 | `x/y` TestA, TestB |\n| R-1.2 | `a` TestNew; `x/y` TestB |\n", "a is as it ran, x/y as it was")
+	renew(`{"Action":"pass","Package":"github.com/pipe-cartridge/pipe/a","Test":"TestR-1.1"}` + a)
+	assert.True(t, judged(t, f, two))
 }

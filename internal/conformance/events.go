@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // event is one line of go test -json (go doc test2json).
@@ -15,15 +16,27 @@ type event struct {
 	Output  string
 }
 
+// test is a test or a sub-test, as go test names it.
+type test struct{ pkg, name string }
+
+// function is the test function that a sub-test belongs to.
+func (t test) function() test {
+	name, _, _ := strings.Cut(t.name, "/")
+	return test{t.pkg, name}
+}
+
 // result is what ran.
 type result struct {
-	passed []string // names of tests and sub-tests, as go test prints them
-	failed int      // tests, packages and builds
+	passed  []test
+	skipped map[test]bool   // functions that were skipped, or a part of them
+	ran     map[string]bool // packages that passed
+	failed  int             // tests, packages and builds
 }
 
 // follow shows what go test without -v shows: the lines of packages and builds as they come, and of a test only what it wrote when it
 // failed.
 func follow(events io.Reader, w *bufio.Writer) (r result, err error) {
+	r.skipped, r.ran = map[test]bool{}, map[string]bool{}
 	held := map[string][]string{} // output of tests that are still running, by package and name
 	d := json.NewDecoder(events)
 	for {
@@ -45,7 +58,9 @@ func follow(events io.Reader, w *bufio.Writer) (r result, err error) {
 			err = show(w, e.Output)
 		case "pass":
 			if e.Test != "" {
-				r.passed = append(r.passed, e.Test)
+				r.passed = append(r.passed, test{e.Package, e.Test})
+			} else {
+				r.ran[e.Package] = true
 			}
 			delete(held, key)
 		case "fail":
@@ -59,6 +74,9 @@ func follow(events io.Reader, w *bufio.Writer) (r result, err error) {
 		case "build-fail":
 			r.failed++
 		case "skip":
+			if e.Test != "" {
+				r.skipped[test{e.Package, e.Test}.function()] = true
+			}
 			delete(held, key)
 		}
 		if err != nil {

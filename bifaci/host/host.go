@@ -41,6 +41,7 @@ type Host struct {
 	kill    context.CancelFunc
 	work    sync.WaitGroup // one for every process, attached link and heartbeat
 	xid     atomic.Uint64
+	events  *callbackQueue[Event] // for the observer; nil without one
 
 	mu          sync.Mutex
 	members     []*member // in order of registration
@@ -59,6 +60,17 @@ func New(opts ...Option) *Host {
 	h := &Host{opts: newOptions(opts), byID: make(map[ID]*member), policyGiven: make(chan struct{}), audited: make(map[string]bool)}
 	h.ctx, h.stop = context.WithCancelCause(context.Background())
 	h.killCtx, h.kill = context.WithCancel(context.Background())
+	if f := h.opts.observer; f != nil {
+		missed := 0
+		h.events = newCallbackQueue(func(e *Event, lost int) {
+			if e != nil {
+				e.Lost = missed
+				missed = 0
+				f(*e)
+			}
+			missed += lost
+		})
+	}
 	h.reroute()
 	if h.opts.policy != nil {
 		h.policy = h.opts.policy
@@ -106,6 +118,7 @@ func (h *Host) Shutdown(ctx context.Context) error {
 	h.mu.Unlock()
 	h.stop(ErrHostClosed)
 	h.work.Wait()
+	h.events.close()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return errors.Join(h.ended...)

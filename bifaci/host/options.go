@@ -36,6 +36,7 @@ type options struct {
 	activity        time.Duration // 0 means for ever
 	contractChecks  bool
 	cartridgeStderr func(id ID, line string)
+	observer        func(Event)
 	env             []string
 	dir             string
 

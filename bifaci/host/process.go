@@ -21,8 +21,8 @@ type Process struct {
 	*Conn
 	child   program
 	tail    tail
-	drained chan struct{} // closed when standard error has ended
-	lines   *lineQueue    // of standard error, for the callback; nil without one
+	drained chan struct{}          // closed when standard error has ended
+	lines   *callbackQueue[string] // of standard error, for the callback; nil without one
 	once    sync.Once
 	err     error // of the shutdown
 }
@@ -165,7 +165,7 @@ func (p *Process) drain() {
 	for {
 		text, err := r.ReadSlice('\n')
 		if len(text) > 0 && p.lines != nil {
-			p.lines.put(string(trimNewline(text)))
+			p.lines.put(string(trimNewline(text)), len(text))
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return

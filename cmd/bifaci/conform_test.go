@@ -72,7 +72,8 @@ func TestConformTakesRolesFromAFile(t *testing.T) {
 
 func TestConformUsage(t *testing.T) {
 	for name, words := range map[string][]string{
-		"no cartridge": {}, "two": {"a", "b"}, "an unknown flag": {"a", "--fly"}, "two formats": {"a", "--json", "--junit"}, "no jobs": {"a", "--jobs", "0"},
+		"no cartridge": {}, "two": {"a", "b"}, "an unknown flag": {"a", "--fly"}, "two formats": {"a", "--json", "--junit"},
+		"no jobs": {"a", "--jobs", "0"},
 		"no file": {"a", "--caps", filepath.Join(t.TempDir(), "none")},
 	} {
 		t.Run(name, func(t *testing.T) {

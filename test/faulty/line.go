@@ -84,7 +84,8 @@ func lineDefects() []defect {
 			}
 		}},
 		{"notice-without-position", "every notice says position 1", logged("queued", "Request queued (position 1 on pool 'all')")},
-		{"notice-names-own-pool", "the notice names the cap's own pool, whichever is full", logged("queued", "Request queued (position 1 on pool 'its own')")},
+		{"notice-names-own-pool", "the notice names the cap's own pool, whichever is full", logged("queued",
+			"Request queued (position 1 on pool 'its own')")},
 		{"dequeued-late", "LOG dequeued comes behind the first frame of the answer", func(r *relay) {
 			held := map[string]message{}
 			r.fromCartridge = func(m message) {

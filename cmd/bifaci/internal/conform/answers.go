@@ -10,16 +10,23 @@ func answerChecks() []check {
 	return []check{
 		{id: "max-frame", rule: "R-6.39", title: "no frame exceeds a negotiated max_frame, whatever has to go into it", run: maxFrame},
 		{id: "max-chunk", rule: "R-6.39", title: "data is cut at max_chunk raw bytes", needs: []string{"source"}, run: maxChunk},
-		{id: "items-shape", rule: "R-6.41", title: "items are cut at max_chunk, and each begins on a frame of its own", needs: []string{"items"}, run: itemsShape},
+		{id: "items-shape", rule: "R-6.41", title: "items are cut at max_chunk, and each begins on a frame of its own",
+			needs: []string{"items"}, run: itemsShape},
 		{id: "echo-borders", rule: "R-6.22", title: "items and their meta come through as they were sent", needs: []string{"echo"}, run: echoBorders},
 		{id: "sink-counts", rule: "R-6.23", title: "every byte of every stream is read", needs: []string{"sink"}, run: sinkCounts},
-		{id: "tokens-whole", rule: "R-6.37", title: "coalesced writes come whole and in order, up to the last", needs: []string{"tokens"}, run: tokensWhole},
-		{id: "failure-identity", rule: "R-6.82", title: "a handler's failure keeps its code, class and message", needs: []string{"fail"}, run: failureIdentity},
+		{id: "tokens-whole", rule: "R-6.37", title: "coalesced writes come whole and in order, up to the last",
+			needs: []string{"tokens"}, run: tokensWhole},
+		{id: "failure-identity", rule: "R-6.82", title: "a handler's failure keeps its code, class and message",
+			needs: []string{"fail"}, run: failureIdentity},
 		{id: "peer-call", rule: "R-7.1", title: "a peer call is a REQ with a fresh id, no routing id, parent_rid and an empty payload, then its arguments and END", needs: []string{"peer"}, run: peerCall},
-		{id: "peer-answer", rule: "R-7.10", title: "the answer to a peer call is read, granted back in direction response, and passed on", needs: []string{"peer"}, run: peerAnswer},
+		{id: "peer-answer", rule: "R-7.10",
+			title: "the answer to a peer call is read, granted back in direction response, and passed on", needs: []string{"peer"}, run: peerAnswer},
 		{id: "peer-failure", rule: "R-7.13", title: "a failed peer call keeps its identity", needs: []string{"peer"}, run: peerFailure},
-		{id: "peer-answer-checked", rule: "R-7.14", title: "a fault in a peer's answer cancels the call with ABORTED/internal and fails the request, not the connection", needs: []string{"peer"}, run: peerAnswerChecked},
-		{id: "peer-end-status", rule: "R-7.12", title: "an END without exit_code 0 is a failed peer call", needs: []string{"peer"}, run: peerEndStatus},
+		{id: "peer-answer-checked", rule: "R-7.14",
+			title: "a fault in a peer's answer cancels the call with ABORTED/internal and fails the request, not the connection",
+			needs: []string{"peer"}, run: peerAnswerChecked},
+		{id: "peer-end-status", rule: "R-7.12", title: "an END without exit_code 0 is a failed peer call", needs: []string{"peer"},
+			run: peerEndStatus},
 	}
 }
 
@@ -187,7 +194,8 @@ func peerCall(t *trial) {
 func peerAnswer(t *trial) {
 	const credit = 2
 	s, r, callee := t.calling(window(credit))
-	callee.send(frameOf(kLog).with(xMeta, map[string]any{"level": "info", "message": "working", "attribution_class": "internal"}), startFrame("answer", "media:void").with(xIsSequence, false))
+	callee.send(frameOf(kLog).with(xMeta, map[string]any{"level": "info", "message": "working", "attribution_class": "internal"}),
+		startFrame("answer", "media:void").with(xIsSequence, false))
 	var want []byte
 	for i := range 10 {
 		piece := randomBytes(20 + i)
@@ -200,7 +208,8 @@ func peerAnswer(t *trial) {
 	s.goesOn()
 	grants := callee.all(kCredit)
 	for _, f := range grants {
-		t.ensure(f.metaText("credit_dir") == "response" && !f.has(xRoutingID) && f.stream() == "answer", f, "credit_dir response, the stream, no routing id", "something else")
+		t.ensure(f.metaText("credit_dir") == "response" && !f.has(xRoutingID) && f.stream() == "answer", f,
+			"credit_dir response, the stream, no routing id", "something else")
 	}
 	t.ensure(len(callee.all(kCancel)) == 0, nil, "no CANCEL of a call that was answered", "one")
 }

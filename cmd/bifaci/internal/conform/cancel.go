@@ -4,13 +4,18 @@ import "fmt"
 
 func cancelChecks() []check {
 	return []check{
-		{id: "cancel-words", rule: "wire 11.1", title: "the terminal of a cancelled request has the code, class and words of the reason, whatever was going on", run: cancelWords},
+		{id: "cancel-words", rule: "wire 11.1",
+			title: "the terminal of a cancelled request has the code, class and words of the reason, whatever was going on", run: cancelWords},
 		{id: "cancel-waiting", rule: "R-8.10", title: "a waiting request is cancelled at once, in the words of the reason", run: cancelWaiting},
 		{id: "cancel-blocked", rule: "R-8.25", title: "CANCEL ends a request that waits for credit or for input", run: cancelBlocked},
 		{id: "cancel-once", rule: "R-8.5", title: "the first CANCEL counts, and there is one terminal", run: cancelOnce},
-		{id: "cancel-after-handler", rule: "R-8.21", title: "the terminal waits for the handler: STREAM_END of an open answer comes first, with what was sent", run: cancelAfterHandler},
-		{id: "cancel-cascade", rule: "R-7.40", title: "CANCEL of a request cancels its peer call for the same reason, and its own terminal comes after that", needs: []string{"peer"}, run: cancelCascade},
-		{id: "cancel-force", rule: "wire 11.1", title: "force_kill is the host's affair: the cartridge treats it as a plain CANCEL", run: cancelForce},
+		{id: "cancel-after-handler", rule: "R-8.21",
+			title: "the terminal waits for the handler: STREAM_END of an open answer comes first, with what was sent", run: cancelAfterHandler},
+		{id: "cancel-cascade", rule: "R-7.40",
+			title: "CANCEL of a request cancels its peer call for the same reason, and its own terminal comes after that",
+			needs: []string{"peer"}, run: cancelCascade},
+		{id: "cancel-force", rule: "wire 11.1", title: "force_kill is the host's affair: the cartridge treats it as a plain CANCEL",
+			run: cancelForce},
 		{id: "cancel-frees", rule: "R-5.15", title: "a cancelled request gives its place back, and whoever waits goes on", run: cancelFrees},
 		{id: "close-stream-ignored", rule: "R-8.41", title: "CLOSE_STREAM without a live feed changes nothing", run: closeStreamIgnored},
 	}
@@ -66,7 +71,8 @@ func cancelBlocked(t *trial) {
 	s, r := t.blocked()
 	r.cancel("CANCELLED", "user", "Cancelled by user")
 	r.wantErr("CANCELLED", "user")
-	for _, open := range []func(r *request){func(*request) {}, func(r *request) { r.open("s", "media:") }, func(r *request) { r.open("s", "media:", unbounded, sequence) }} {
+	for _, open := range []func(r *request){func(*request) {}, func(r *request) { r.open("s", "media:") },
+		func(r *request) { r.open("s", "media:", unbounded, sequence) }} {
 		r := s.request(identityCap)
 		open(r)
 		r.cancel("CANCELLED", "user", "Cancelled by user")
@@ -170,6 +176,7 @@ func cancelCascade(t *trial) {
 		if f.kind() == kCancel {
 			return
 		}
-		t.ensure(!(f.kind() == kErr && idKey(f[xID]) == idKey(r.id)), f, "the CANCEL of the peer call before the ERR of the request", "the other order")
+		t.ensure(!(f.kind() == kErr && idKey(f[xID]) == idKey(r.id)), f,
+			"the CANCEL of the peer call before the ERR of the request", "the other order")
 	}
 }

@@ -1,8 +1,6 @@
 package conform
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // nobodysCap is a cap that no cartridge serves.
 const nobodysCap = `cap:in="media:void";conform-nobody-serves-this;out="media:void"`
@@ -18,6 +16,7 @@ type day struct {
 // breach is the first frame that breaks a property.
 type breach struct {
 	at             event
+	before         []string // what went over the link just before it
 	expected, seen string
 }
 
@@ -107,7 +106,7 @@ func dayCheck(id, rule, title string) check {
 		d := t.day()
 		switch b := d.found[id]; {
 		case b != nil:
-			t.fail(b.expected, "%s\n          in %s", b.seen, b.at)
+			panic(failed{Failure{Expected: b.expected, Seen: b.seen, Frame: b.at.String(), Frames: b.before}})
 		case d.failure != nil:
 			t.skip("the recorded session did not come to its end: expected %s, seen: %s", d.failure.Expected, d.failure.Seen)
 		case d.looked[id] == 0:
@@ -120,6 +119,19 @@ func dayCheck(id, rule, title string) check {
 func (d *day) hold(id string, ok bool, at event, expected, seen string, args ...any) {
 	d.looked[id]++
 	if !ok && d.found[id] == nil {
-		d.found[id] = &breach{at, expected, fmt.Sprintf(seen, args...)}
+		d.found[id] = &breach{at, d.before(at), expected, fmt.Sprintf(seen, args...)}
 	}
+}
+
+// before is the last frames up to an event.
+func (d *day) before(at event) (lines []string) {
+	for i, e := range d.events {
+		if len(e.wire) > 0 && len(at.wire) > 0 && &e.wire[0] == &at.wire[0] {
+			for _, e := range d.events[max(0, i+1-framesShown) : i+1] {
+				lines = append(lines, e.String())
+			}
+			return lines
+		}
+	}
+	return nil
 }

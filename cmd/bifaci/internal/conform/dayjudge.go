@@ -185,10 +185,12 @@ func (j *dayJudge) flow(e event, r *dayRequest) {
 		}
 		code, ok := f.meta()["exit_code"].(uint64)
 		_, isFloat := f.meta()["progress"].(float64)
-		j.hold("end-exit-code", ok && code == 0 && isFloat && f[xEOF] == true, e, "exit_code 0, progress (a float) and eof true", "exit_code %v, progress %v, eof %v",
+		j.hold("end-exit-code", ok && code == 0 && isFloat && f[xEOF] == true, e, "exit_code 0, progress (a float) and eof true",
+			"exit_code %v, progress %v, eof %v",
 			f.meta()["exit_code"], f.meta()["progress"], f[xEOF])
 	case kErr:
-		j.hold("err-shape", f.code() != "" && f.message() != "" && isClass(f.class()), e, "code, message and attribution_class", "meta {%s}", metaLine(f.meta()))
+		j.hold("err-shape", f.code() != "" && f.message() != "" && isClass(f.class()), e, "code, message and attribution_class",
+			"meta {%s}", metaLine(f.meta()))
 	}
 	if f.kind().terminal() {
 		r.ended = true
@@ -203,7 +205,8 @@ func (j *dayJudge) stream(e event, r *dayRequest) {
 	if f.kind() == kStreamStart {
 		want, err := urn.ResponseMedia(r.req.frame.text(xCap))
 		_, isBool := f[xIsSequence].(bool)
-		j.hold("start-fields", err == nil && sameMedia(f.text(xMediaURN), want) && f.stream() != "" && isBool, e, fmt.Sprintf("a stream_id, media_urn %s, and is_sequence", want),
+		j.hold("start-fields", err == nil && sameMedia(f.text(xMediaURN), want) && f.stream() != "" && isBool, e,
+			fmt.Sprintf("a stream_id, media_urn %s, and is_sequence", want),
 			"stream_id %q, media_urn %q, is_sequence %v", f.stream(), f.text(xMediaURN), f[xIsSequence])
 		j.hold("stream-order", s == nil, e, "a new stream", "it was started before")
 		r.answers[f.stream()] = &dayStream{sequence: f[xIsSequence] == true, unbounded: f[xUnbounded] == true}
@@ -216,7 +219,8 @@ func (j *dayJudge) stream(e event, r *dayRequest) {
 	if f.kind() == kStreamEnd {
 		s.ended = true
 		count, has := f[xCount].(uint64)
-		j.hold("chunk-count", has != s.unbounded && (!has || count == s.sent), e, fmt.Sprintf("chunk_count %d (absent on an unbounded stream)", s.sent), "chunk_count %v", f[xCount])
+		j.hold("chunk-count", has != s.unbounded && (!has || count == s.sent), e,
+			fmt.Sprintf("chunk_count %d (absent on an unbounded stream)", s.sent), "chunk_count %v", f[xCount])
 		return
 	}
 	index, ok := f[xIndex].(uint64)
@@ -224,7 +228,8 @@ func (j *dayJudge) stream(e event, r *dayRequest) {
 	s.sent++
 	sum, ok := f[xChecksum].(uint64)
 	j.hold("chunk-checksum", ok && sum == checksum(f.payload()), e, fmt.Sprintf("checksum %x", checksum(f.payload())), "checksum %x", f[xChecksum])
-	j.hold("chunk-keys", f.has(xPayload) && !f.has(xContentType) && !f.has(7) && !f.has(8) && !f.has(xEOF), e, "a payload and none of content_type, len, offset, eof", "other keys")
+	j.hold("chunk-keys", f.has(xPayload) && !f.has(xContentType) && !f.has(7) && !f.has(8) && !f.has(xEOF), e,
+		"a payload and none of content_type, len, offset, eof", "other keys")
 	if !s.sequence {
 		j.hold("scalar-payload", strictItem(f.payload()) == nil, e, "one CBOR item", "%v", strictItem(f.payload()))
 	}
@@ -233,7 +238,8 @@ func (j *dayJudge) stream(e event, r *dayRequest) {
 func (j *dayJudge) grant(e event, r *dayRequest) {
 	f := e.frame
 	n, ok := f[xCredit].(uint64)
-	j.hold("grant-direction", ok && n > 0 && f.metaText("credit_dir") == "request", e, "credit_dir request and a count above 0", "credit_dir %v, credit %v", f.meta()["credit_dir"], f[xCredit])
+	j.hold("grant-direction", ok && n > 0 && f.metaText("credit_dir") == "request", e, "credit_dir request and a count above 0",
+		"credit_dir %v, credit %v", f.meta()["credit_dir"], f[xCredit])
 	s := r.body[f.stream()]
 	j.hold("grant-stream", f.has(xStreamID) && s != nil, e, "the stream_id of one of the request's streams", "stream_id %v", f[xStreamID])
 	if s == nil {

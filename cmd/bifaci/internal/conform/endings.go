@@ -10,11 +10,13 @@ func endingChecks() []check {
 		{id: "end-idle", rule: "R-2.30", title: "the end of the input ends the process with status 0", run: endIdle},
 		{id: "end-complete", rule: "R-2.30", title: "requests that were sent completely are answered after the end of the input", run: endComplete},
 		{id: "end-cut", rule: "R-2.30", title: "a request whose body is cut off ends with CONNECTION_CLOSED/environment", run: endCut},
-		{id: "end-waiting", rule: "R-2.30", title: "of the requests in line the complete ones are served, the cut ones answered CONNECTION_CLOSED", run: endWaiting},
+		{id: "end-waiting", rule: "R-2.30",
+			title: "of the requests in line the complete ones are served, the cut ones answered CONNECTION_CLOSED", run: endWaiting},
 		{id: "end-no-credit", rule: "R-2.30", title: "a wait for credit ends with the input: ERR CONNECTION_CLOSED, no hang", run: endNoCredit},
 		{id: "closed-output", rule: "R-2.33", title: "a closed output ends the process with a status of its own, not by a signal", run: closedOutput},
 		{id: "closed-stderr", rule: "R-2.22", title: "a closed standard error changes nothing", run: closedStderr},
-		{id: "stray-print", rule: "R-2.20", title: "what a handler prints goes to standard error and not between the frames", needs: []string{"print"}, run: strayPrint},
+		{id: "stray-print", rule: "R-2.20", title: "what a handler prints goes to standard error and not between the frames",
+			needs: []string{"print"}, run: strayPrint},
 	}
 }
 

@@ -8,78 +8,92 @@ import (
 
 func faultChecks() []check {
 	return []check{
-		{id: "checksum-checked", rule: "R-3.32", title: "a CHUNK with a wrong checksum ends its request with CORRUPTED_DATA", run: faults("CORRUPTED_DATA", map[string]fault{
-			"one too high": func(r *request) {
-				r.s1(chunkFrame("s", 0, x).with(xChecksum, checksum(x)+1), streamEndFrame("s", 1), endFrame())
-			},
-			"of the inner bytes": func(r *request) {
-				r.s1(chunkFrame("s", 0, x).with(xChecksum, checksum([]byte("x"))), streamEndFrame("s", 1), endFrame())
-			},
-			"zero, on the second": func(r *request) {
-				r.s1(chunkFrame("s", 0, x), chunkFrame("s", 1, x).with(xChecksum, uint64(0)), streamEndFrame("s", 2), endFrame())
-			},
-		})},
-		{id: "index-checked", rule: "R-3.33", title: "a chunk_index that is not the next one ends the request with PROTOCOL_ERROR", run: faults("PROTOCOL_ERROR", map[string]fault{
-			"from 1": func(r *request) { r.s1(chunkFrame("s", 1, x), streamEndFrame("s", 1), endFrame()) },
-			"repeated": func(r *request) {
-				r.s1(chunkFrame("s", 0, x), chunkFrame("s", 0, x), streamEndFrame("s", 2), endFrame())
-			},
-			"skipped": func(r *request) {
-				r.s1(chunkFrame("s", 0, x), chunkFrame("s", 2, x), streamEndFrame("s", 2), endFrame())
-			},
-		})},
-		{id: "count-checked", rule: "R-3.35", title: "a chunk_count that is not the number of CHUNKs ends the request with PROTOCOL_ERROR", run: faults("PROTOCOL_ERROR", map[string]fault{
-			"too high": func(r *request) { r.s1(chunkFrame("s", 0, x), streamEndFrame("s", 2), endFrame()) },
-			"too low": func(r *request) {
-				r.s1(chunkFrame("s", 0, x), chunkFrame("s", 1, x), streamEndFrame("s", 1), endFrame())
-			},
-			"unbounded, and wrong": func(r *request) {
-				r.send(startFrame("s", "media:").with(xUnbounded, true), chunkFrame("s", 0, x), streamEndFrame("s", 7), endFrame())
-			},
-		})},
-		{id: "streams-checked", rule: "R-3.31", title: "frames of a stream that was not started, or has ended, or starts twice, end the request with PROTOCOL_ERROR", run: faults("PROTOCOL_ERROR", map[string]fault{
-			"CHUNK of no stream":       func(r *request) { r.send(chunkFrame("s", 0, x), endFrame()) },
-			"STREAM_END of no stream":  func(r *request) { r.s1(streamEndFrame("other", 0), streamEndFrame("s", 0), endFrame()) },
-			"CHUNK of an ended stream": func(r *request) { r.s1(streamEndFrame("s", 0), chunkFrame("s", 0, x), endFrame()) },
-			"STREAM_END twice":         func(r *request) { r.s1(streamEndFrame("s", 0), streamEndFrame("s", 0), endFrame()) },
-			"STREAM_START twice":       func(r *request) { r.s1(startFrame("s", "media:"), streamEndFrame("s", 0), endFrame()) },
-			"STREAM_START after its end": func(r *request) {
-				r.s1(streamEndFrame("s", 0), startFrame("s", "media:"), streamEndFrame("s", 0), endFrame())
-			},
-			"END while a stream is open": func(r *request) { r.s1(chunkFrame("s", 0, x), endFrame()) },
-			"END while another is open":  func(r *request) { r.s1(startFrame("t", "media:"), streamEndFrame("t", 0), endFrame()) },
-			"CHUNK of an unknown of two": func(r *request) {
-				r.s1(startFrame("t", "media:"), chunkFrame("u", 0, x), streamEndFrame("s", 0), streamEndFrame("t", 0), endFrame())
-			},
-		})},
-		{id: "fields-checked", rule: "R-3.30", title: "a frame without its stream_id, media_urn or payload ends the request, not the connection", run: faults("PROTOCOL_ERROR", map[string]fault{
-			"STREAM_START without stream_id": func(r *request) { r.send(startFrame("s", "media:").without(xStreamID)) },
-			"STREAM_START without media_urn": func(r *request) { r.send(startFrame("s", "media:").without(xMediaURN)) },
-			"CHUNK without stream_id":        func(r *request) { r.s1(chunkFrame("s", 0, x).without(xStreamID)) },
-			"CHUNK without payload":          func(r *request) { r.s1(chunkFrame("s", 0, x).without(xPayload)) },
-			"STREAM_END without stream_id":   func(r *request) { r.s1(streamEndFrame("s", 0).without(xStreamID)) },
-			"ERR without meta":               func(r *request) { r.s1(errFrame("X", "input", "x").without(xMeta)) },
-			"ERR of an unknown class":        func(r *request) { r.s1(errFrame("X", "permanent", "x")) },
-		})},
-		{id: "payload-checked", rule: "R-3.37", title: "a scalar payload that is not one CBOR item, and bytes that are no sequence, end the request with DECODE_ERROR", run: faults("DECODE_ERROR", map[string]fault{
-			"empty": func(r *request) {
-				r.s1(chunkFrame("s", 0, nil).with(xPayload, []byte{}), streamEndFrame("s", 1), endFrame())
-			},
-			"two items":      func(r *request) { r.s1(chunkFrame("s", 0, []byte{1, 2}), streamEndFrame("s", 1), endFrame()) },
-			"half an item":   func(r *request) { r.s1(chunkFrame("s", 0, []byte{0x45, 1, 2}), streamEndFrame("s", 1), endFrame()) },
-			"a break":        func(r *request) { r.s1(chunkFrame("s", 0, []byte{0xff}), streamEndFrame("s", 1), endFrame()) },
-			"a bad sequence": func(r *request) { r.q1(chunkFrame("s", 0, []byte{0x1c})) },
-		})},
-		{id: "cut-item", rule: "R-3.36", title: "a sequence that ends within an item ends the request with DECODE_ERROR", run: faults("DECODE_ERROR", map[string]fault{
-			"after its head": func(r *request) { r.q1(chunkFrame("s", 0, []byte{0x45, 1, 2}), streamEndFrame("s", 1), endFrame()) },
-			"after a whole one": func(r *request) {
-				r.q1(chunkFrame("s", 0, []byte{0x41, 1, 0x82, 1}), streamEndFrame("s", 1), endFrame())
-			},
-		})},
+		{id: "checksum-checked", rule: "R-3.32", title: "a CHUNK with a wrong checksum ends its request with CORRUPTED_DATA",
+			run: faults("CORRUPTED_DATA", map[string]fault{
+				"one too high": func(r *request) {
+					r.s1(chunkFrame("s", 0, x).with(xChecksum, checksum(x)+1), streamEndFrame("s", 1), endFrame())
+				},
+				"of the inner bytes": func(r *request) {
+					r.s1(chunkFrame("s", 0, x).with(xChecksum, checksum([]byte("x"))), streamEndFrame("s", 1), endFrame())
+				},
+				"zero, on the second": func(r *request) {
+					r.s1(chunkFrame("s", 0, x), chunkFrame("s", 1, x).with(xChecksum, uint64(0)), streamEndFrame("s", 2), endFrame())
+				},
+			})},
+		{id: "index-checked", rule: "R-3.33", title: "a chunk_index that is not the next one ends the request with PROTOCOL_ERROR",
+			run: faults("PROTOCOL_ERROR", map[string]fault{
+				"from 1": func(r *request) { r.s1(chunkFrame("s", 1, x), streamEndFrame("s", 1), endFrame()) },
+				"repeated": func(r *request) {
+					r.s1(chunkFrame("s", 0, x), chunkFrame("s", 0, x), streamEndFrame("s", 2), endFrame())
+				},
+				"skipped": func(r *request) {
+					r.s1(chunkFrame("s", 0, x), chunkFrame("s", 2, x), streamEndFrame("s", 2), endFrame())
+				},
+			})},
+		{id: "count-checked", rule: "R-3.35",
+			title: "a chunk_count that is not the number of CHUNKs ends the request with PROTOCOL_ERROR",
+			run: faults("PROTOCOL_ERROR", map[string]fault{
+				"too high": func(r *request) { r.s1(chunkFrame("s", 0, x), streamEndFrame("s", 2), endFrame()) },
+				"too low": func(r *request) {
+					r.s1(chunkFrame("s", 0, x), chunkFrame("s", 1, x), streamEndFrame("s", 1), endFrame())
+				},
+				"unbounded, and wrong": func(r *request) {
+					r.send(startFrame("s", "media:").with(xUnbounded, true), chunkFrame("s", 0, x), streamEndFrame("s", 7), endFrame())
+				},
+			})},
+		{id: "streams-checked", rule: "R-3.31",
+			title: "frames of a stream that was not started, or has ended, or starts twice, end the request with PROTOCOL_ERROR",
+			run: faults("PROTOCOL_ERROR", map[string]fault{
+				"CHUNK of no stream":       func(r *request) { r.send(chunkFrame("s", 0, x), endFrame()) },
+				"STREAM_END of no stream":  func(r *request) { r.s1(streamEndFrame("other", 0), streamEndFrame("s", 0), endFrame()) },
+				"CHUNK of an ended stream": func(r *request) { r.s1(streamEndFrame("s", 0), chunkFrame("s", 0, x), endFrame()) },
+				"STREAM_END twice":         func(r *request) { r.s1(streamEndFrame("s", 0), streamEndFrame("s", 0), endFrame()) },
+				"STREAM_START twice":       func(r *request) { r.s1(startFrame("s", "media:"), streamEndFrame("s", 0), endFrame()) },
+				"STREAM_START after its end": func(r *request) {
+					r.s1(streamEndFrame("s", 0), startFrame("s", "media:"), streamEndFrame("s", 0), endFrame())
+				},
+				"END while a stream is open": func(r *request) { r.s1(chunkFrame("s", 0, x), endFrame()) },
+				"END while another is open":  func(r *request) { r.s1(startFrame("t", "media:"), streamEndFrame("t", 0), endFrame()) },
+				"CHUNK of an unknown of two": func(r *request) {
+					r.s1(startFrame("t", "media:"), chunkFrame("u", 0, x), streamEndFrame("s", 0), streamEndFrame("t", 0), endFrame())
+				},
+			})},
+		{id: "fields-checked", rule: "R-3.30",
+			title: "a frame without its stream_id, media_urn or payload ends the request, not the connection",
+			run: faults("PROTOCOL_ERROR", map[string]fault{
+				"STREAM_START without stream_id": func(r *request) { r.send(startFrame("s", "media:").without(xStreamID)) },
+				"STREAM_START without media_urn": func(r *request) { r.send(startFrame("s", "media:").without(xMediaURN)) },
+				"CHUNK without stream_id":        func(r *request) { r.s1(chunkFrame("s", 0, x).without(xStreamID)) },
+				"CHUNK without payload":          func(r *request) { r.s1(chunkFrame("s", 0, x).without(xPayload)) },
+				"STREAM_END without stream_id":   func(r *request) { r.s1(streamEndFrame("s", 0).without(xStreamID)) },
+				"ERR without meta":               func(r *request) { r.s1(errFrame("X", "input", "x").without(xMeta)) },
+				"ERR of an unknown class":        func(r *request) { r.s1(errFrame("X", "permanent", "x")) },
+			})},
+		{id: "payload-checked", rule: "R-3.37",
+			title: "a scalar payload that is not one CBOR item, and bytes that are no sequence, end the request with DECODE_ERROR",
+			run: faults("DECODE_ERROR", map[string]fault{
+				"empty": func(r *request) {
+					r.s1(chunkFrame("s", 0, nil).with(xPayload, []byte{}), streamEndFrame("s", 1), endFrame())
+				},
+				"two items":      func(r *request) { r.s1(chunkFrame("s", 0, []byte{1, 2}), streamEndFrame("s", 1), endFrame()) },
+				"half an item":   func(r *request) { r.s1(chunkFrame("s", 0, []byte{0x45, 1, 2}), streamEndFrame("s", 1), endFrame()) },
+				"a break":        func(r *request) { r.s1(chunkFrame("s", 0, []byte{0xff}), streamEndFrame("s", 1), endFrame()) },
+				"a bad sequence": func(r *request) { r.q1(chunkFrame("s", 0, []byte{0x1c})) },
+			})},
+		{id: "cut-item", rule: "R-3.36", title: "a sequence that ends within an item ends the request with DECODE_ERROR",
+			run: faults("DECODE_ERROR", map[string]fault{
+				"after its head": func(r *request) { r.q1(chunkFrame("s", 0, []byte{0x45, 1, 2}), streamEndFrame("s", 1), endFrame()) },
+				"after a whole one": func(r *request) {
+					r.q1(chunkFrame("s", 0, []byte{0x41, 1, 0x82, 1}), streamEndFrame("s", 1), endFrame())
+				},
+			})},
 		{id: "count-optional", rule: "R-3.35", title: "a bounded stream without chunk_count is accepted", run: countOptional},
-		{id: "after-body-end", rule: "wire 7.3", title: "a stream that starts after the body's END ends the running request with PROTOCOL_ERROR", run: afterBodyEnd},
-		{id: "duplicate-req", rule: "R-3.10", title: "a REQ with the id of a live request ends that one with PROTOCOL_ERROR, once", run: duplicateReq},
-		{id: "req-checked", rule: "R-3.4", title: "a REQ without cap, with a payload, or for a cap that nobody serves is refused with its code", run: reqChecked},
+		{id: "after-body-end", rule: "wire 7.3",
+			title: "a stream that starts after the body's END ends the running request with PROTOCOL_ERROR", run: afterBodyEnd},
+		{id: "duplicate-req", rule: "R-3.10", title: "a REQ with the id of a live request ends that one with PROTOCOL_ERROR, once",
+			run: duplicateReq},
+		{id: "req-checked", rule: "R-3.4",
+			title: "a REQ without cap, with a payload, or for a cap that nobody serves is refused with its code", run: reqChecked},
 		{id: "body-err", rule: "R-3.24", title: "a body that ends with ERR fails the request with that error", run: bodyErr},
 		{id: "fault-while-waiting", rule: "R-3.23", title: "a fault in the body of a waiting request is answered at once", run: faultWhileWaiting},
 		{id: "fault-unread", rule: "R-3.50", title: "a fault is found although the handler never reads", needs: []string{"stall"}, run: faultUnread},
@@ -113,7 +127,8 @@ func faults(code string, all map[string]fault) func(t *trial) {
 			r := s.request(identityCap)
 			send(r)
 			f := r.end()
-			t.ensure(f.is(kErr, code, "internal") && f.message() != "", f, fmt.Sprintf("%s: ERR %s/internal with a message", what, code), "the terminal is another")
+			t.ensure(f.is(kErr, code, "internal") && f.message() != "", f, fmt.Sprintf("%s: ERR %s/internal with a message", what,
+				code), "the terminal is another")
 			t.ensure(idKey(f[xRoutingID]) == idKey(r.routing), f, "the routing id of the REQ", "another")
 			requests = append(requests, r)
 		}

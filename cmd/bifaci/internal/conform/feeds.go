@@ -5,12 +5,17 @@ import "fmt"
 func feedChecks() []check {
 	needs := []string{"feed"}
 	return []check{
-		{id: "feed-items", rule: "R-9.21", title: "a synthetic feed gives the items that its selector asks for, with their meta", needs: needs, run: feedItems},
+		{id: "feed-items", rule: "R-9.21", title: "a synthetic feed gives the items that its selector asks for, with their meta",
+			needs: needs, run: feedItems},
 		{id: "feed-defaults", rule: "R-9.11", title: "an empty selector means the defaults: 10 items of 32 bytes", needs: needs, run: feedDefaults},
-		{id: "feed-selector", rule: "R-9.12", title: "a selector with an unknown or wrong member fails with FEED_SELECTOR/input", needs: needs, run: feedSelector},
-		{id: "feed-unknown", rule: "R-9.3", title: "a live reference of no known family fails with FEED_UNAVAILABLE/environment", needs: needs, run: feedUnknown},
-		{id: "feed-close", rule: "R-8.40", title: "CLOSE_STREAM ends a feed: what was captured is delivered and the request ends with END", needs: needs, run: feedClose},
-		{id: "feed-close-early", rule: "R-8.43", title: "a feed that is closed while its request waits ends at once, without items", needs: needs, run: feedCloseEarly},
+		{id: "feed-selector", rule: "R-9.12", title: "a selector with an unknown or wrong member fails with FEED_SELECTOR/input",
+			needs: needs, run: feedSelector},
+		{id: "feed-unknown", rule: "R-9.3", title: "a live reference of no known family fails with FEED_UNAVAILABLE/environment",
+			needs: needs, run: feedUnknown},
+		{id: "feed-close", rule: "R-8.40",
+			title: "CLOSE_STREAM ends a feed: what was captured is delivered and the request ends with END", needs: needs, run: feedClose},
+		{id: "feed-close-early", rule: "R-8.43", title: "a feed that is closed while its request waits ends at once, without items",
+			needs: needs, run: feedCloseEarly},
 		{id: "feed-cancel", rule: "R-9.42", title: "CANCEL ends a feed and its request with the reason", needs: needs, run: feedCancel},
 		{id: "end-feed", rule: "R-2.30", title: "the end of the input closes a feed, and its request ends with END", needs: needs, run: endFeed},
 	}
@@ -21,7 +26,8 @@ const synthetic = "media:live;synthetic"
 // feed sends a request whose argument is a live reference.
 func (s *session) feed(reference, selector string) *request {
 	r := s.newRequest()
-	r.send(reqFrame(s.t.roles["feed"]), startFrame("tap", reference), chunkFrame("tap", 0, cborOf([]byte(selector))), streamEndFrame("tap", 1), endFrame())
+	r.send(reqFrame(s.t.roles["feed"]), startFrame("tap", reference), chunkFrame("tap", 0, cborOf([]byte(selector))),
+		streamEndFrame("tap", 1), endFrame())
 	return r
 }
 
@@ -41,8 +47,10 @@ func (r *request) wantItems(n int, size int, interval uint64) {
 	for _, f := range chunks {
 		b, err := content(f.payload())
 		seq := f.metaUint("seq")
-		t.ensure(err == nil && len(b) == size && (size == 0 || b[0] == byte(seq) && b[size-1] == byte(seq)), f, fmt.Sprintf("%d bytes of %d", size, byte(seq)), "%x", b)
-		t.ensure(f.meta()["pts_us"] == seq*interval*1000 && f.metaUint("capture_ts_us") > 0, f, fmt.Sprintf("pts_us %d and a capture_ts_us", seq*interval*1000), "meta {%s}", metaLine(f.meta()))
+		t.ensure(err == nil && len(b) == size && (size == 0 || b[0] == byte(seq) && b[size-1] == byte(seq)), f,
+			fmt.Sprintf("%d bytes of %d", size, byte(seq)), "%x", b)
+		t.ensure(f.meta()["pts_us"] == seq*interval*1000 && f.metaUint("capture_ts_us") > 0, f,
+			fmt.Sprintf("pts_us %d and a capture_ts_us", seq*interval*1000), "meta {%s}", metaLine(f.meta()))
 	}
 	gap := false
 	for i, f := range chunks {
@@ -69,7 +77,8 @@ func feedDefaults(t *trial) {
 
 func feedSelector(t *trial) {
 	s := t.live(defaultLimits())
-	for _, selector := range []string{`{"devise":"mic0"}`, `{"stop":{"duration":1000}}`, `{"stop":{"max_item":3}}`, `{not json`, `[]`, `{} {}`, `{"params":{"itemz":3}}`, `{"on_overrun":"sometimes"}`} {
+	for _, selector := range []string{`{"devise":"mic0"}`, `{"stop":{"duration":1000}}`, `{"stop":{"max_item":3}}`, `{not json`,
+		`[]`, `{} {}`, `{"params":{"itemz":3}}`, `{"on_overrun":"sometimes"}`} {
 		r := s.feed(synthetic, selector)
 		f := r.end()
 		t.ensure(f.is(kErr, "FEED_SELECTOR", "input"), f, "ERR FEED_SELECTOR/input for "+selector, "the terminal is another")
@@ -128,7 +137,8 @@ func endFeed(t *trial) {
 	s.closeInput()
 	// No more is granted after the end of the input: what is captured by then passes, or finds no credit.
 	f := r.end()
-	t.ensure(f.kind() == kEnd || f.is(kErr, "CONNECTION_CLOSED", "environment"), f, "END, or CONNECTION_CLOSED without credit", "the terminal is another")
+	t.ensure(f.kind() == kEnd || f.is(kErr, "CONNECTION_CLOSED", "environment"), f, "END, or CONNECTION_CLOSED without credit",
+		"the terminal is another")
 	s.awaitOutputEnd()
 	if state := s.awaitExit(); state.ExitCode() != 0 {
 		t.fail("exit status 0", "%v", state)

@@ -10,36 +10,52 @@ import (
 func framingChecks() []check {
 	all := []check{
 		{id: "prefix-zero", rule: "wire 1", title: "a length of 0 ends the connection", run: hostile(barrier().encode(), "00000000")},
-		{id: "prefix-too-large", rule: "wire 1", title: "a frame above max_frame is refused on its prefix alone, before anything is read or allocated", run: prefixTooLarge},
+		{id: "prefix-too-large", rule: "wire 1",
+			title: "a frame above max_frame is refused on its prefix alone, before anything is read or allocated", run: prefixTooLarge},
 		{id: "cut-prefix", rule: "R-2.31", title: "an input that ends within a length prefix is broken", run: cut("00", "0000", "000000")},
-		{id: "cut-body", rule: "R-2.31", title: "an input that ends within a frame is broken", run: cut("00000009", "00000009 a4000601070205 03", "00000058 a5")},
+		{id: "cut-body", rule: "R-2.31", title: "an input that ends within a frame is broken", run: cut("00000009",
+			"00000009 a4000601070205 03", "00000058 a5")},
 		{id: "cbor-malformed", rule: "wire 2.2", title: "malformed CBOR ends the connection", run: hostileBodies(
-			"a4", "ff", "80", "f6", "01", "60", "bf 00 06 01 07 02 05 03 00", "a4 00 06 01 07 02 05 03 1c", "a4 00 06 01 07 02 05 03 f8 10", "c1 a4 00 06 01 07 02 05 03 00",
-			"a5 00 06 01 07 02 05 03 00 06 5b 7f ff ff ff ff ff ff ff", "bb ff ff ff ff ff ff ff ff 00 06", "a5 00 06 01 07 02 05 03 00 05"+strings.Repeat("81", 40)+"00")},
+			"a4", "ff", "80", "f6", "01", "60", "bf 00 06 01 07 02 05 03 00", "a4 00 06 01 07 02 05 03 1c",
+			"a4 00 06 01 07 02 05 03 f8 10", "c1 a4 00 06 01 07 02 05 03 00",
+			"a5 00 06 01 07 02 05 03 00 06 5b 7f ff ff ff ff ff ff ff", "bb ff ff ff ff ff ff ff ff 00 06",
+			"a5 00 06 01 07 02 05 03 00 05"+strings.Repeat("81", 40)+"00")},
 		{id: "cbor-trailing", rule: "wire 2.2", title: "bytes behind the map end the connection", run: hostileBodies(
 			"a4 00 06 01 07 02 05 03 00 00", "a4 00 06 01 07 02 05 03 00 a0")},
-		{id: "cbor-duplicate-key", rule: "wire 2.2", title: "a key that is there twice ends the connection, in the frame and in its meta", run: hostileBodies(
-			"a5 00 06 01 07 02 05 03 00 02 05", "a5 00 06 01 07 02 05 03 00 03 00", "a5 00 06 01 07 02 05 18 03 00 03 00", "a5 00 06 01 07 02 05 03 00 05 a2 61 61 01 61 61 02")},
-		{id: "cbor-keys", rule: "wire 2.2", title: "frame keys that are no unsigned numbers, and meta keys that are no text, end the connection", run: hostileBodies(
-			"a5 00 06 01 07 02 05 03 00 61 61 01", "a5 00 06 01 07 02 05 03 00 20 01", "a5 00 06 01 07 02 05 03 00 05 a1 01 01")},
+		{id: "cbor-duplicate-key", rule: "wire 2.2",
+			title: "a key that is there twice ends the connection, in the frame and in its meta", run: hostileBodies(
+				"a5 00 06 01 07 02 05 03 00 02 05", "a5 00 06 01 07 02 05 03 00 03 00", "a5 00 06 01 07 02 05 18 03 00 03 00",
+				"a5 00 06 01 07 02 05 03 00 05 a2 61 61 01 61 61 02")},
+		{id: "cbor-keys", rule: "wire 2.2",
+			title: "frame keys that are no unsigned numbers, and meta keys that are no text, end the connection", run: hostileBodies(
+				"a5 00 06 01 07 02 05 03 00 61 61 01", "a5 00 06 01 07 02 05 03 00 20 01", "a5 00 06 01 07 02 05 03 00 05 a1 01 01")},
 		{id: "cbor-utf8", rule: "wire 2.2", title: "text that is no UTF-8 ends the connection", run: hostileBodies(
 			"a5 00 06 01 01 02 05 03 00 04 62 c3 28", "a5 00 06 01 07 02 05 03 00 05 a1 61 61 61 ff", "a5 00 06 01 07 02 05 03 00 05 a1 61 ff 01")},
-		{id: "frame-fields", rule: "wire 2.2", title: "a frame without version, type or id, and a CHUNK or CREDIT without its numbers, end the connection", run: hostileBodies(
-			"a3 01 07 02 05 03 00", "a3 00 06 02 05 03 00", "a3 00 06 01 07 03 00", "a0", "a6 00 06 01 03 02 05 03 00 06 40 0b 61 61", "a5 00 06 01 0d 02 05 03 00 0b 61 61")},
+		{id: "frame-fields", rule: "wire 2.2",
+			title: "a frame without version, type or id, and a CHUNK or CREDIT without its numbers, end the connection", run: hostileBodies(
+				"a3 01 07 02 05 03 00", "a3 00 06 02 05 03 00", "a3 00 06 01 07 03 00", "a0",
+				"a6 00 06 01 03 02 05 03 00 06 40 0b 61 61", "a5 00 06 01 0d 02 05 03 00 0b 61 61")},
 		{id: "frame-version", rule: "wire 2.2", title: "a frame of another version ends the connection; 262 is not 6", run: hostileBodies(
 			"a4 00 04 01 07 02 05 03 00", "a4 00 07 01 07 02 05 03 00", "a4 00 19 01 06 01 07 02 05 03 00", "a4 00 61 36 01 07 02 05 03 00")},
 		{id: "frame-type", rule: "wire 4", title: "an unknown frame type ends the connection; 263 is not HEARTBEAT", run: hostileBodies(
 			"a4 00 06 01 02 02 05 03 00", "a4 00 06 01 10 02 05 03 00", "a4 00 06 01 19 01 07 02 05 03 00", "a4 00 06 01 26 02 05 03 00")},
-		{id: "frame-value-types", rule: "wire 2.2", title: "a known key with a value of another type, or null, ends the connection", run: hostileBodies(
-			"a4 00 06 01 07 02 05 03 61 30", "a4 00 06 01 07 02 05 03 20", "a5 00 06 01 07 02 05 03 00 05 80", "a5 00 06 01 07 02 05 03 00 05 f6", "a5 00 06 01 01 02 05 03 00 0a 41 00", "a5 00 06 01 04 02 05 03 00 09 01",
-			"a6 00 06 01 0d 02 05 03 00 0b 61 61 13 20")},
-		{id: "frame-ids", rule: "wire 5.1", title: "an id or routing id that is neither 16 bytes nor an unsigned number ends the connection", run: hostileBodies(
-			"a4 00 06 01 07 02 4f"+strings.Repeat("00", 15)+"03 00", "a4 00 06 01 07 02 51"+strings.Repeat("00", 17)+"03 00", "a4 00 06 01 07 02 40 03 00", "a4 00 06 01 07 02 61 31 03 00",
-			"a4 00 06 01 07 02 20 03 00", "a4 00 06 01 07 02 f6 03 00", "a4 00 06 01 07 02 c2 41 05 03 00", "a5 00 06 01 07 02 05 03 00 0d 41 00")},
-		{id: "relay-frames", rule: "wire 4", title: "RELAY_NOTIFY and RELAY_STATE end the connection", run: hostileBodies("a4 00 06 01 0a 02 00 03 00", "a5 00 06 01 0b 02 00 03 00 06 40")},
+		{id: "frame-value-types", rule: "wire 2.2", title: "a known key with a value of another type, or null, ends the connection",
+			run: hostileBodies(
+				"a4 00 06 01 07 02 05 03 61 30", "a4 00 06 01 07 02 05 03 20", "a5 00 06 01 07 02 05 03 00 05 80",
+				"a5 00 06 01 07 02 05 03 00 05 f6", "a5 00 06 01 01 02 05 03 00 0a 41 00", "a5 00 06 01 04 02 05 03 00 09 01",
+				"a6 00 06 01 0d 02 05 03 00 0b 61 61 13 20")},
+		{id: "frame-ids", rule: "wire 5.1",
+			title: "an id or routing id that is neither 16 bytes nor an unsigned number ends the connection", run: hostileBodies(
+				"a4 00 06 01 07 02 4f"+strings.Repeat("00", 15)+"03 00", "a4 00 06 01 07 02 51"+strings.Repeat("00", 17)+"03 00",
+				"a4 00 06 01 07 02 40 03 00", "a4 00 06 01 07 02 61 31 03 00",
+				"a4 00 06 01 07 02 20 03 00", "a4 00 06 01 07 02 f6 03 00", "a4 00 06 01 07 02 c2 41 05 03 00", "a5 00 06 01 07 02 05 03 00 0d 41 00")},
+		{id: "relay-frames", rule: "wire 4", title: "RELAY_NOTIFY and RELAY_STATE end the connection",
+			run: hostileBodies("a4 00 06 01 0a 02 00 03 00", "a5 00 06 01 0b 02 00 03 00 06 40")},
 		{id: "random-bytes", rule: "wire 1", title: "bytes of no sense end the connection and not by a signal", run: randomInput},
-		{id: "lenient-decoding", rule: "wire 2.2", title: "any key order, wide numbers, indefinite lengths, unknown keys and a missing seq are accepted", run: lenientDecoding},
-		{id: "broken-input-answers", rule: "R-2.32", title: "when the input breaks every request ends with PROTOCOL_ERROR/internal", run: brokenInputAnswers},
+		{id: "lenient-decoding", rule: "wire 2.2",
+			title: "any key order, wide numbers, indefinite lengths, unknown keys and a missing seq are accepted", run: lenientDecoding},
+		{id: "broken-input-answers", rule: "R-2.32", title: "when the input breaks every request ends with PROTOCOL_ERROR/internal",
+			run: brokenInputAnswers},
 		{id: "broken-input-status", rule: "R-2.32", title: "after broken input the exit status is not 0", run: brokenInputStatus},
 	}
 	return all

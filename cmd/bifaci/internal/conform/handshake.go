@@ -8,7 +8,8 @@ import (
 
 func handshakeChecks() []check {
 	return []check{
-		{id: "hello-after-hosts", rule: "R-12.2", title: "nothing is sent before the host's HELLO was read; without one the process fails", run: helloAfterHosts},
+		{id: "hello-after-hosts", rule: "R-12.2",
+			title: "nothing is sent before the host's HELLO was read; without one the process fails", run: helloAfterHosts},
 		{id: "hello-shape", rule: "wire 6.1", title: "HELLO has four limits, version 6, a manifest with identity, and the pool map", run: helloShape},
 		{id: "hello-version", rule: "R-12.4", title: "a HELLO of another version, in key 0 or in meta, is refused; 262 is not 6", run: helloVersion},
 		{id: "hello-limits", rule: "R-12.3", title: "a HELLO without one of the limits, or with a zero, is refused", run: helloLimits},
@@ -86,7 +87,8 @@ func helloLimits(t *trial) {
 		m[limit] = uint64(0)
 		said := refuse(t, limit+" is 0", f.with(xMeta, m).encode())
 		if limit == "initial_credit" {
-			t.ensure(strings.Contains(said, "0") && strings.Contains(said, "32"), nil, "a message that names both proposals, 0 and the cartridge's", "%q", said)
+			t.ensure(strings.Contains(said, "0") && strings.Contains(said, "32"), nil,
+				"a message that names both proposals, 0 and the cartridge's", "%q", said)
 		}
 	}
 	for what, v := range map[string]any{"a text": "32", "negative": int64(-1)} {

@@ -6,11 +6,15 @@ func heartbeatChecks() []check {
 	return []check{
 		{id: "heartbeat-reply", rule: "R-4.4", title: "a probe is answered with its id, the pool map and three totals", run: heartbeatReply},
 		{id: "heartbeat-once", rule: "R-4.1", title: "each of 300 probes is answered once, in order", run: heartbeatOnce},
-		{id: "heartbeat-under-load", rule: "R-4.3", title: "probes are answered while requests stand and wait for credit, input, or their turn", run: heartbeatUnderLoad},
-		{id: "heartbeat-while-busy", rule: "R-4.12", title: "probes are answered while handlers keep every processor busy", needs: []string{"spin"}, run: heartbeatWhileBusy},
+		{id: "heartbeat-under-load", rule: "R-4.3",
+			title: "probes are answered while requests stand and wait for credit, input, or their turn", run: heartbeatUnderLoad},
+		{id: "heartbeat-while-busy", rule: "R-4.12", title: "probes are answered while handlers keep every processor busy",
+			needs: []string{"spin"}, run: heartbeatWhileBusy},
 		{id: "capacities-apply", rule: "R-5.20", title: "desired_capacities are applied before the reply, which shows them", run: capacitiesApply},
-		{id: "capacities-all-or-none", rule: "R-4.2", title: "one unknown pool refuses the whole batch with UNKNOWN_POOL, and nothing is applied", run: capacitiesAllOrNone},
-		{id: "capacities-unreadable", rule: "R-4.2", title: "capacities that are no object of unsigned numbers in a byte string are refused with UNKNOWN_POOL", run: capacitiesUnreadable},
+		{id: "capacities-all-or-none", rule: "R-4.2",
+			title: "one unknown pool refuses the whole batch with UNKNOWN_POOL, and nothing is applied", run: capacitiesAllOrNone},
+		{id: "capacities-unreadable", rule: "R-4.2",
+			title: "capacities that are no object of unsigned numbers in a byte string are refused with UNKNOWN_POOL", run: capacitiesUnreadable},
 		{id: "pool-map", rule: "R-5.42", title: "the pool map counts who is served and who waits", run: poolMap},
 	}
 }
@@ -133,9 +137,11 @@ func (s *session) identityPool() string {
 func capacitiesAllOrNone(t *trial) {
 	s := t.live(defaultLimits())
 	s.capacities(`{"all":5}`)
-	for _, batch := range []string{`{"all":2,"conform-no-such-pool":1}`, `{"conform-no-such-pool":1,"all":2}`, `{"zzz":1,"all":2}`, `{"AAA":1,"all":2}`} {
+	for _, batch := range []string{`{"all":2,"conform-no-such-pool":1}`, `{"conform-no-such-pool":1,"all":2}`, `{"zzz":1,"all":2}`,
+		`{"AAA":1,"all":2}`} {
 		f := s.probe(batch)
-		t.ensure(f.is(kErr, "UNKNOWN_POOL", "internal") && !f.has(xRoutingID), f, "ERR UNKNOWN_POOL/internal with the probe's id for "+batch, "another frame")
+		t.ensure(f.is(kErr, "UNKNOWN_POOL", "internal") && !f.has(xRoutingID), f,
+			"ERR UNKNOWN_POOL/internal with the probe's id for "+batch, "another frame")
 		after := s.probe("")
 		t.ensure(s.configured(after, "all")[0] == 5, after, "all stays at 5 after "+batch, "it is %v", s.configured(after, "all"))
 	}
@@ -145,7 +151,8 @@ func capacitiesAllOrNone(t *trial) {
 func capacitiesUnreadable(t *trial) {
 	s := t.live(defaultLimits())
 	before := s.configured(s.probe(""), "all")[0]
-	for _, v := range []any{[]byte(`not json`), []byte(`[]`), []byte(`{"all":-1}`), []byte(`{"all":1.5}`), []byte(`{"all":"2"}`), []byte(`{"all":null}`), `{"all":2}`, uint64(2)} {
+	for _, v := range []any{[]byte(`not json`), []byte(`[]`), []byte(`{"all":-1}`), []byte(`{"all":1.5}`), []byte(`{"all":"2"}`),
+		[]byte(`{"all":null}`), `{"all":2}`, uint64(2)} {
 		probe := controlFrame(kHeartbeat, newUUID()).with(xMeta, map[string]any{"desired_capacities": v})
 		s.send(probe)
 		f := s.answerTo(probe)

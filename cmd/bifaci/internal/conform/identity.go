@@ -5,7 +5,8 @@ import "bytes"
 func identityChecks() []check {
 	return []check{
 		{id: "identity-copies", rule: "R-1.13", title: "identity gives back what it gets, whatever that is", run: identityCopies},
-		{id: "identity-after-policy", rule: "wire 6.3", title: "identity is served before POLICY and after it, again and again", run: identityAfterPolicy},
+		{id: "identity-after-policy", rule: "wire 6.3", title: "identity is served before POLICY and after it, again and again",
+			run: identityAfterPolicy},
 		{id: "identity-empty", rule: "R-1.13", title: "without input identity answers with one empty stream", run: identityEmpty},
 		{id: "identity-long", rule: "R-1.13", title: "a stream of any length passes identity with a window of 2", run: identityLong},
 		{id: "identity-meta", rule: "R-1.13", title: "identity starts its answer with the first input's stream meta", run: identityMeta},
@@ -54,7 +55,8 @@ func identityEmpty(t *trial) {
 	r.wantEnd()
 	r.first(kStreamStart)
 	end := r.first(kStreamEnd)
-	t.ensure(end[xCount] == uint64(0) && len(r.all(kChunk)) == 0, end, "STREAM_START, STREAM_END with chunk_count 0, END", "chunk_count %v, %d chunks", end[xCount], len(r.all(kChunk)))
+	t.ensure(end[xCount] == uint64(0) && len(r.all(kChunk)) == 0, end, "STREAM_START, STREAM_END with chunk_count 0, END",
+		"chunk_count %v, %d chunks", end[xCount], len(r.all(kChunk)))
 	s.finish()
 }
 

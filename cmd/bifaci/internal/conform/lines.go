@@ -10,17 +10,25 @@ import (
 
 func lineChecks() []check {
 	return []check{
-		{id: "queue-notice", rule: "R-5.30", title: "a request that has to wait gets LOG queued with its position and the pool; others get none", run: queueNotice},
+		{id: "queue-notice", rule: "R-5.30",
+			title: "a request that has to wait gets LOG queued with its position and the pool; others get none", run: queueNotice},
 		{id: "dequeued-first", rule: "R-5.32", title: "LOG dequeued comes before any other frame of a request that waited", run: dequeuedFirst},
 		{id: "queue-order", rule: "R-5.52", title: "waiting requests start in the order in which they came", run: queueOrder},
-		{id: "arrival-no-overtake", rule: "R-5.13", title: "a request that arrives with free room does not overtake one that waits for it", run: arrivalNoOvertake},
+		{id: "arrival-no-overtake", rule: "R-5.13",
+			title: "a request that arrives with free room does not overtake one that waits for it", run: arrivalNoOvertake},
 		{id: "capacity-raised", rule: "R-5.16", title: "a raised capacity lets waiting requests go at once", run: capacityRaised},
-		{id: "capacity-lowered", rule: "R-5.16", title: "a lowered capacity interrupts nobody and lets nobody in until there is room", run: capacityLowered},
-		{id: "waiting-body", rule: "R-3.22", title: "a body that came while the request waited is served whole, also when it ended with ERR", run: waitingBody},
+		{id: "capacity-lowered", rule: "R-5.16",
+			title: "a lowered capacity interrupts nobody and lets nobody in until there is room", run: capacityLowered},
+		{id: "waiting-body", rule: "R-3.22",
+			title: "a body that came while the request waited is served whole, also when it ended with ERR", run: waitingBody},
 		{id: "slot-freed", rule: "R-5.15", title: "every ending of a request gives its place back once", run: slotFreed},
-		{id: "panic-frees", rule: "R-6.90", title: "a panic in a handler is ERR HANDLER_ERROR/internal and gives the place back", needs: []string{"panic"}, run: panicFrees},
-		{id: "self-report-wakes", rule: "R-5.23", title: "a raised self-report lets a waiting request go without any frame of the host's", needs: []string{"available", "hold"}, run: selfReportWakes},
-		{id: "shared-pool", rule: "R-5.10", title: "a declared pool bounds its members together, and its name is in the notice", needs: []string{"hold", "hold2"}, run: sharedPool},
+		{id: "panic-frees", rule: "R-6.90", title: "a panic in a handler is ERR HANDLER_ERROR/internal and gives the place back",
+			needs: []string{"panic"}, run: panicFrees},
+		{id: "self-report-wakes", rule: "R-5.23",
+			title: "a raised self-report lets a waiting request go without any frame of the host's", needs: []string{"available",
+				"hold"}, run: selfReportWakes},
+		{id: "shared-pool", rule: "R-5.10", title: "a declared pool bounds its members together, and its name is in the notice",
+			needs: []string{"hold", "hold2"}, run: sharedPool},
 	}
 }
 

@@ -114,7 +114,8 @@ func (s *session) awaitPool(name, what string, want func(pool) bool) {
 		if want(p) {
 			return
 		}
-		s.t.ensure(time.Now().Before(end), f, fmt.Sprintf("pool %s: %s", name, what), "active %d, queued %d, and "+inVain+"%v", *p.Active, *p.Queued, s.patience)
+		s.t.ensure(time.Now().Before(end), f, fmt.Sprintf("pool %s: %s", name, what), "active %d, queued %d, and "+inVain+"%v",
+			*p.Active, *p.Queued, s.patience)
 		time.Sleep(pollInterval)
 	}
 }

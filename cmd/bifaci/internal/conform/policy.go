@@ -4,10 +4,12 @@ import "strings"
 
 func policyChecks() []check {
 	return []check{
-		{id: "early-req-refused", rule: "wire 6.3", title: "a REQ before POLICY is refused with PROTOCOL_VIOLATION/internal and never dispatched", run: earlyReqRefused},
+		{id: "early-req-refused", rule: "wire 6.3",
+			title: "a REQ before POLICY is refused with PROTOCOL_VIOLATION/internal and never dispatched", run: earlyReqRefused},
 		{id: "early-req-once", rule: "R-3.6", title: "a REQ before POLICY is answered once, whatever follows it", run: earlyReqOnce},
 		{id: "early-control", rule: "wire 6.3", title: "HEARTBEAT is answered and CANCEL heard before POLICY", run: earlyControl},
-		{id: "policy-live", rule: "R-8.57", title: "a new POLICY holds for running handlers: NETWORK_POLICY/user names it", needs: []string{"reach"}, run: policyLive},
+		{id: "policy-live", rule: "R-8.57", title: "a new POLICY holds for running handlers: NETWORK_POLICY/user names it",
+			needs: []string{"reach"}, run: policyLive},
 		{id: "policy-malformed", rule: "R-8.54", title: "a malformed POLICY ends the connection", run: policyMalformed},
 	}
 }

@@ -12,19 +12,21 @@ import (
 )
 
 func sample() *Report {
-	return &Report{Cartridge: "./a<b", Name: "sample", Version: "1.2.3", Roles: map[string]string{"echo": "cap:echo"}, Took: 1500 * time.Millisecond, Results: []Result{
-		{ID: "one", Rule: "R-1.1", Title: "is fine", Verdict: Passed, Took: time.Second},
-		{ID: "two", Rule: "R-1.2", Title: "is wrong", Verdict: Failed, Failure: &Failure{Expected: "seq 1", Seen: "seq 2", Frame: "end id=7",
-			Frames: []string{"host→cartridge end", "cartridge→host end"}, Stderr: "a\nb\n"}},
-		{ID: "three", Rule: "R-1.3", Title: "is missing", Verdict: Unchecked, Why: "no role"},
-	}}
+	return &Report{Cartridge: "./a<b", Name: "sample", Version: "1.2.3", Roles: map[string]string{"echo": "cap:echo"},
+		Took: 1500 * time.Millisecond, Results: []Result{
+			{ID: "one", Rule: "R-1.1", Title: "is fine", Verdict: Passed, Took: time.Second},
+			{ID: "two", Rule: "R-1.2", Title: "is wrong", Verdict: Failed, Failure: &Failure{Expected: "seq 1", Seen: "seq 2", Frame: "end id=7",
+				Frames: []string{"host→cartridge end", "cartridge→host end"}, Stderr: "a\nb\n"}},
+			{ID: "three", Rule: "R-1.3", Title: "is missing", Verdict: Unchecked, Why: "no role"},
+		}}
 }
 
 func TestTextShowsFailuresInFull(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, sample().WriteText(&b, false))
 	text := b.String()
-	for _, want := range []string{"FAIL       two", "R-1.2", "expected: seq 1", "seen:     seq 2", "frame:    end id=7", "cartridge→host end", "a\n", "unchecked  three", "no role",
+	for _, want := range []string{"FAIL       two", "R-1.2", "expected: seq 1", "seen:     seq 2", "frame:    end id=7",
+		"cartridge→host end", "a\n", "unchecked  three", "no role",
 		"1 passed, 1 failed, 1 unchecked: sample 1.2.3 (1.5s)"} {
 		assert.Contains(t, text, want)
 	}

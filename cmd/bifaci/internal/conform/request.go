@@ -182,18 +182,19 @@ func (r *request) wantEnd() frame {
 // wantErr waits for the terminal, which must be an ERR of this code and class, with a message.
 func (r *request) wantErr(code, class string) frame {
 	f := r.end()
-	r.s.t.ensure(f.is(kErr, code, class) && f.message() != "", f, fmt.Sprintf("ERR %s/%s with a message (%s)", code, class, r), "the terminal is another")
+	r.s.t.ensure(f.is(kErr, code, class) && f.message() != "", f, fmt.Sprintf("ERR %s/%s with a message (%s)", code, class, r),
+		"the terminal is another")
 	return f
 }
 
 // answer is the content of the scalar answer so far.
-func (r *request) answer() (content_ []byte) {
+func (r *request) answer() (all []byte) {
 	for _, f := range r.all(kChunk) {
 		b, err := content(f.payload())
 		r.s.t.ensure(err == nil, f, "a payload that is one CBOR byte string or text", "%v", err)
-		content_ = append(content_, b...)
+		all = append(all, b...)
 	}
-	return content_
+	return all
 }
 
 // wantAnswer waits for the END and compares the content of the scalar answer.

@@ -63,7 +63,8 @@ type bench struct {
 
 // checks is every check, in the order of reports.
 func checks() []check {
-	return slices.Concat(handshakeChecks(), identityChecks(), policyChecks(), dayChecks(), framingChecks(), windowChecks(), faultChecks(), cancelChecks(), feedChecks(), heartbeatChecks(), lineChecks(),
+	return slices.Concat(handshakeChecks(), identityChecks(), policyChecks(), dayChecks(), framingChecks(), windowChecks(),
+		faultChecks(), cancelChecks(), feedChecks(), heartbeatChecks(), lineChecks(),
 		endingChecks(), answerChecks())
 }
 

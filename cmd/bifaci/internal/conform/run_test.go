@@ -70,7 +70,8 @@ func TestAProgramThatIsNoCartridgeFailsAndTheRestIsUnchecked(t *testing.T) {
 
 func TestACartridgeOfOnePlacePasses(t *testing.T) {
 	report := judged(t, "narrow", Options{Patience: goodPatience, Only: []string{
-		"duplex", "id-forms", "cancel-blocked", "capacities-unreadable", "heartbeat-under-load", "capacity-lowered", "end-complete", "end-cut", "queue-order"}})
+		"duplex", "id-forms", "cancel-blocked", "capacities-unreadable", "heartbeat-under-load", "capacity-lowered", "end-complete",
+		"end-cut", "queue-order"}})
 	for _, r := range report.Results {
 		assert.Equal(t, Passed, r.Verdict, "%s: %s\n%v", r.ID, r.Why, r.Failure)
 	}

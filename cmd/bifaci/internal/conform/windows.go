@@ -7,18 +7,24 @@ import (
 
 func windowChecks() []check {
 	return []check{
-		{id: "window-enforced", rule: "R-10.40", title: "CHUNKs far beyond the window end the request with CREDIT_VIOLATION/internal", run: windowEnforced},
-		{id: "window-exact", rule: "wire 9 L12", title: "exactly initial_credit CHUNKs are taken in without a grant, and one more is a violation", run: windowExact},
-		{id: "window-of-unread", rule: "R-10.40", title: "the window is enforced although the handler never reads", needs: []string{"stall"}, run: windowOfUnread},
-		{id: "response-window", rule: "wire 9 L9.2", title: "with window 2 and no grants two CHUNKs come; a grant of 1 gives one more", run: responseWindow},
+		{id: "window-enforced", rule: "R-10.40",
+			title: "CHUNKs far beyond the window end the request with CREDIT_VIOLATION/internal", run: windowEnforced},
+		{id: "window-exact", rule: "wire 9 L12",
+			title: "exactly initial_credit CHUNKs are taken in without a grant, and one more is a violation", run: windowExact},
+		{id: "window-of-unread", rule: "R-10.40", title: "the window is enforced although the handler never reads",
+			needs: []string{"stall"}, run: windowOfUnread},
+		{id: "response-window", rule: "wire 9 L9.2",
+			title: "with window 2 and no grants two CHUNKs come; a grant of 1 gives one more", run: responseWindow},
 		{id: "grants-flushed", rule: "R-10.21", title: "all pending grants are sent before the handler waits for more input", run: grantsFlushed},
-		{id: "grants-flushed-output", rule: "R-10.21", title: "all pending grants are sent before the handler waits for credit of its output", run: grantsFlushedOutput},
+		{id: "grants-flushed-output", rule: "R-10.21",
+			title: "all pending grants are sent before the handler waits for credit of its output", run: grantsFlushedOutput},
 		{id: "credit-on-reading", rule: "R-10.27", title: "credit is given back when data is read, not when it arrives", run: creditOnReading},
 		{id: "credit-while-waiting", rule: "R-3.22", title: "a request that waits in line gets no grants", run: creditWhileWaiting},
 		{id: "discard-credits", rule: "R-1.14", title: "what a handler discards is granted back", run: discardCredits},
 		{id: "item-beyond-window", rule: "wire 9 L10.4", title: "a sequence item of 40 fragments passes a window of 2", run: itemBeyondWindow},
 		{id: "duplex", rule: "wire 9 L15", title: "a body and its answer flow at the same time, each with a window of 2", run: duplex},
-		{id: "credit-undirected", rule: "R-10.14", title: "CREDIT without credit_dir, or with another, has no effect and is counted as dropped", run: creditUndirected},
+		{id: "credit-undirected", rule: "R-10.14",
+			title: "CREDIT without credit_dir, or with another, has no effect and is counted as dropped", run: creditUndirected},
 		{id: "credit-strays", rule: "R-10.15", title: "CREDIT for a stream or request that is over or unknown changes nothing", run: creditStrays},
 		{id: "credit-saturates", rule: "R-10.10", title: "grants add up without overflow, and a grant of 0 does nothing", run: creditSaturates},
 	}
@@ -148,7 +154,8 @@ func creditOnReading(t *trial) {
 	a.awaitGranted(credit)
 	s.roundTrip()
 	s.finish()
-	t.ensure(a.granted() <= credit+2, nil, fmt.Sprintf("about %d CHUNKs granted back of %d, for no more can have been read", credit+1, 2*credit), "%d granted", a.granted())
+	t.ensure(a.granted() <= credit+2, nil, fmt.Sprintf("about %d CHUNKs granted back of %d, for no more can have been read",
+		credit+1, 2*credit), "%d granted", a.granted())
 }
 
 func creditWhileWaiting(t *trial) {

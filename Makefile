@@ -7,12 +7,15 @@ GO        ?= go
 BIN       := bin
 FUZZTIME  ?= 10s
 BENCHTIME ?= 1s
+BENCHCOUNT ?= 1
+BENCHPKGS ?= ./...
+BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 SOAKTIME  ?= 10m
 WIREFLAGS ?= -repeat 7 -max-foreign 0.12 -wait-quiet 10s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-speech test soak bench bench-wire fuzz lint readme clean
+.PHONY: help build demo demo-speech test soak bench bench-compare bench-wire fuzz lint readme clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,8 +36,14 @@ test: ## run every test, with the race detector, and hold their names against th
 soak: ## ten minutes of mixed load, floods of 1 GiB of each frame type, a thousand rounds of start and kill
 	PIPE_SOAK=$(SOAKTIME) PIPE_FLOOD_MIB=1024 PIPE_SOAK_ROUNDS=1000 $(GO) test -count=1 -timeout 2h -v -run '^(TestSoak|TestFloods|TestRounds)$$' ./test/process
 
-bench: ## run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+bench: ## run the benchmarks, BENCHCOUNT times each, and sum them up with benchstat
+	@mkdir -p $(BIN)
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) $(BENCHPKGS) | tee $(BIN)/bench.txt
+	$(GO) run $(BENCHSTAT) $(BIN)/bench.txt
+
+bench-compare: ## compare the benchmarks of BENCHPKGS with those of the revision BASE
+	@test -n "$(BASE)" || { echo "usage: make bench-compare BASE=rev [BENCHPKGS=./bench]"; exit 2; }
+	scripts/bench-compare '$(BASE)' '$(BENCHTIME)' '$(BENCHCOUNT)' '$(BENCHSTAT)' $(BENCHPKGS)
 
 bench-wire: ## drive the probe cartridge and the null cartridge in turns, and print the table of docs/performance.md
 	$(GO) build -o $(BIN)/ ./bench/wiredriver ./bench/wiredriver/nullcartridge ./test/probecartridge

@@ -1,7 +1,8 @@
-package stream_test
+package bench
 
 import (
 	"context"
+	"iter"
 	"testing"
 
 	"github.com/reugn/go-streams/extension"
@@ -86,3 +87,16 @@ func benchmarkStages(b *testing.B, stages, queueItems int) {
 		b.Fatal("lost items", err)
 	}
 }
+
+// count gives the first n numbers.
+func count(n int) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		for v := range n {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+func same(v int) (int, error) { return v, nil }

@@ -62,6 +62,9 @@ func (r *runner) planUnknown(plan *callPlan) error {
 	if !c.In().IsVoid() {
 		plan.input = &mainInput{media: c.In().String()}
 	}
+	if r.feed != nil {
+		r.feed.take(plan, nil, nil)
+	}
 	for _, given := range r.given {
 		name, value, ok := cutURN(given)
 		if !ok {
@@ -87,6 +90,9 @@ func (r *runner) planKnown(plan *callPlan, def *manifest.Cap) error {
 			return &usageError{fmt.Sprintf("--arg %s names no argument of %s; it has %s", given, def.Slug, argNames(args))}
 		}
 		values[i] = &value
+	}
+	if r.feed != nil {
+		r.feed.take(plan, args, values)
 	}
 	for i, a := range args {
 		main := def.IsMainInput(a)

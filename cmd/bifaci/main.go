@@ -16,6 +16,9 @@ const (
 	statusOK     = 0 // it was done
 	statusFailed = 1 // it was tried and failed; the reason is on stderr
 	statusUsage  = 2 // the words make no sense; nothing was tried
+
+	statusTimeout     = 124 // run: not done within --timeout, as timeout(1) says it
+	statusInterrupted = 130 // run: cancelled by interrupts, as a shell says it
 )
 
 // streams are the process's standard streams, so that tests can hand in others.
@@ -44,7 +47,11 @@ func commands() []command {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{syscall.SIGTERM}
+	if len(os.Args) < 2 || os.Args[1] != "run" { // which counts interrupts
+		ends = append(ends, os.Interrupt)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	status := dispatch(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()

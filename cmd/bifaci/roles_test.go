@@ -27,7 +27,10 @@ func roleURN(slug string) string { return `cap:in="` + text + `";out="` + text +
 //	die    the end of the process,
 //	talk   logs and prints,
 //	alone  without any input,
-//	greet  a greeting for a name, one at a time.
+//	greet  a greeting for a name, one at a time,
+//	stuck  nothing, until it is cancelled, and takes no input,
+//	reach  what the policy allows, and takes no input,
+//	watch  each item of a live feed.
 func newRoleCartridge() *bifaci.Cartridge {
 	if os.Getenv(roleVariable) == "crash" {
 		fmt.Fprintln(os.Stderr, "no licence")
@@ -55,9 +58,41 @@ func newRoleCartridge() *bifaci.Cartridge {
 		manifest.NewCap(greet, "greet", "greet").WithArgs(manifest.NewArg("media:name", true, manifest.Position(0)).Describe("who is greeted")).
 			WithOutput(manifest.NewOutput(text, "the greeting").Streaming(true)).WithMetadata("activity_timeout_secs", "9"),
 	}
+	var bare [2]string
+	for i, slug := range []string{"stuck", "reach"} {
+		bare[i] = `cap:in=media:void;out="` + text + `";` + slug
+		caps = append(caps, manifest.NewCap(bare[i], slug, slug))
+	}
+	frames := "media:feed-frames"
+	watch := `cap:in="` + frames + `";out="` + text + `";watch`
+	caps = append(caps, manifest.NewCap(watch, "watch", "watch").WithArgs(manifest.NewArg(frames, true, manifest.Stdin(frames)).Streaming(true).Sequence(true)))
 	m := manifest.New("role", "1.0.0", "for tests", manifest.DefaultGroup(caps...)).
 		WithPools(pools.Declarations{Pools: map[string][]string{"door": {greet}}, Capacities: map[string]uint64{"door": 1, "all": 8}})
 	c := bifaci.MustNew(m)
+	c.HandleFunc(bare[0], func(ctx context.Context, _ *bifaci.Request) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	c.HandleFunc(bare[1], func(_ context.Context, r *bifaci.Request) error {
+		n := r.Network()
+		_, err := fmt.Fprint(r.Output(), n.Allow(bifaci.ReachOurServices) == nil, " ", n.Allow(bifaci.ReachTelemetry) == nil, " ", n.Allow(bifaci.ReachThirdParty) == nil)
+		return err
+	})
+	c.HandleFunc(watch, func(ctx context.Context, r *bifaci.Request) error {
+		in, err := r.Input(ctx, frames)
+		if err != nil {
+			return err
+		}
+		for it, err := range in.Items(ctx) {
+			if err != nil {
+				return err
+			}
+			if _, err := r.Output().WriteContext(ctx, it.Bytes); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	c.HandleFunc(greet, func(ctx context.Context, r *bifaci.Request) error {
 		in, err := r.Input(ctx, "media:name")
 		if err != nil {

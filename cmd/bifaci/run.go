@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 	"time"
 
@@ -22,10 +23,15 @@ func runRun(ctx context.Context, args []string, std streams) int {
 	flags.SetOutput(std.err)
 	var given argList
 	flags.Var(&given, "arg", "an argument as `URN=VALUE`, or as FLAG=VALUE with one of the cap's own flags; may be repeated")
+	policy := flags.String("policy", "online", "the network policy: online, no-telemetry, our-services or offline")
+	timeout := flags.Duration("timeout", 0, "cancel what is not done after this time, the start of the cartridge included; 0 is never")
+	live := flags.String("feed", "", "a live feed for the cartridge to capture, in place of the input: a family by `name`, or a live reference")
+	selector := flags.String("feed-selector", "", "device, parameters and stop conditions of --feed, as `JSON`")
 	stats := flags.Bool("stats", false, "print frames, bytes, credit waits and latency at the end")
 	flags.Usage = func() {
-		fmt.Fprintln(std.err, "usage: bifaci run [--stats] CARTRIDGE CAP [FILE|-] [--arg URN=VALUE]…")
+		fmt.Fprintln(std.err, "usage: bifaci run [FLAG]… CARTRIDGE CAP [FILE|-]")
 		flags.PrintDefaults()
+		fmt.Fprintln(std.err, "The first interrupt closes live input, the second cancels. Exit status: 0 a good end, 1 a failure, 2 usage, 124 timeout, 130 cancelled.")
 	}
 	words, err := parseMixed(flags, args)
 	switch {
@@ -37,19 +43,88 @@ func runRun(ctx context.Context, args []string, std streams) int {
 		flags.Usage()
 		return statusUsage
 	}
-	r := &runner{std: std, stats: *stats, given: given, file: "-"}
+	r := &runner{std: std, stats: *stats, given: given, file: "-", timeout: *timeout}
 	if len(words) == 3 {
 		r.file, r.named = words[2], true
 	}
-	if err := r.run(ctx, words[0], words[1]); err != nil {
-		fmt.Fprintln(std.err, "bifaci run:", describe(err))
-		var usage *usageError
-		if errors.As(err, &usage) {
-			return statusUsage
-		}
-		return statusFailed
+	if err := r.configure(*policy, *live, *selector); err != nil {
+		fmt.Fprintln(std.err, "bifaci run:", err)
+		return statusUsage
 	}
-	return statusOK
+	interrupts := make(chan os.Signal, 2)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	return r.status(r.guarded(ctx, interrupts, words[0], words[1]))
+}
+
+// configure reads the flags that can be wrong.
+func (r *runner) configure(policy, live, selector string) (err error) {
+	switch policy {
+	case "online":
+		r.policy = host.Online()
+	case "no-telemetry":
+		r.policy = host.NoTelemetry()
+	case "our-services":
+		r.policy = host.OurServices()
+	case "offline":
+		r.policy = host.Offline()
+	default:
+		return fmt.Errorf("--policy %s: want online, no-telemetry, our-services or offline", policy)
+	}
+	switch {
+	case r.timeout < 0:
+		return fmt.Errorf("--timeout %v: want a time from 0 on", r.timeout)
+	case live != "" && r.named:
+		return fmt.Errorf("--feed %s takes the place of the input, so there is nothing to do with %s", live, r.file)
+	case live != "":
+		r.feed, err = newLiveFeed(live, selector)
+		return err
+	case selector != "":
+		return errors.New("--feed-selector needs --feed")
+	}
+	return nil
+}
+
+// guarded is run with a time limit and under interrupts.
+func (r *runner) guarded(ctx context.Context, interrupts <-chan os.Signal, path, capName string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, r.timeout, fmt.Errorf("%w %v", errTimeout, r.timeout))
+		defer stop()
+	}
+	r.stopper = &stopper{err: r.std.err, cancel: cancel}
+	done, obeyed := make(chan struct{}), make(chan struct{})
+	go func() { // waited for below
+		defer close(obeyed)
+		r.stopper.obey(interrupts, done)
+	}()
+	err := r.run(ctx, path, capName)
+	close(done)
+	<-obeyed
+	return err
+}
+
+// errTimeout is why a run ends whose time is over.
+var errTimeout = errors.New("not done within")
+
+// status tells how the run has ended, as an exit status and, when not well, on standard error.
+func (r *runner) status(err error) int {
+	if err == nil {
+		return statusOK
+	}
+	fmt.Fprintln(r.std.err, "bifaci run:", describe(err))
+	var usage *usageError
+	switch {
+	case errors.As(err, &usage):
+		return statusUsage
+	case errors.Is(err, errTimeout):
+		return statusTimeout
+	case r.stopper.byHand(err):
+		return statusInterrupted
+	}
+	return statusFailed
 }
 
 // parseMixed parses flags that may stand between and behind the words.
@@ -94,13 +169,18 @@ type runner struct {
 	file  string // "-" is standard input
 	named bool   // file was given as a word
 
+	policy  bifaci.Policy
+	timeout time.Duration // 0 is none
+	feed    *liveFeed     // in place of the input; nil without
+	stopper *stopper
+
 	begun, first, last time.Time // of the call, its first and last item
 	items              int
 	itemBytes          int64
 }
 
 func (r *runner) run(ctx context.Context, path, capName string) (err error) {
-	p, err := host.Start(ctx, path, host.WithStderr(func(line string) { fmt.Fprintln(r.std.err, line) }))
+	p, err := host.Start(ctx, path, host.WithPolicy(r.policy), host.WithStderr(func(line string) { fmt.Fprintln(r.std.err, line) }))
 	if err != nil {
 		return err
 	}
@@ -114,13 +194,21 @@ func (r *runner) run(ctx context.Context, path, capName string) (err error) {
 		return err
 	}
 	r.begun = time.Now()
-	call, err := p.Call(ctx, plan.urn)
+	call, err := p.Call(ctx, plan.urn, host.WithCancelReason(failure.HostAbort(failure.Environment, "bifaci run ended")))
 	if err != nil {
 		return err
 	}
+	body := source
+	var input *tap
+	if source != nil && plan.input.streaming { // half an input is no input, but a stream may end at any time
+		input = newTap(source)
+		defer input.end()
+		body = input
+	}
+	r.stopper.running(call, input)
 	fed := make(chan error, 1)
 	go func() { // ends with the input, or with the call; see below
-		err := plan.feed(ctx, call, source)
+		err := plan.feed(ctx, call, body)
 		if isFault(err) { // the cartridge must not wait for more
 			call.Abandon(err, failure.HostAbort(failure.Environment, "the input could not be sent"))
 		}
@@ -129,6 +217,9 @@ func (r *runner) run(ctx context.Context, path, capName string) (err error) {
 	err = r.print(ctx, call.Response())
 	if err != nil {
 		call.Cancel(failure.HostAbort(failure.Environment, "bifaci run ended"))
+	}
+	if input != nil {
+		input.end() // nobody wants more
 	}
 	if feedErr := r.feedResult(fed, source); err == nil {
 		err = feedErr

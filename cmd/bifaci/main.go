@@ -38,6 +38,7 @@ func commands() []command {
 	return []command{
 		{"run", "run CARTRIDGE CAP [FILE|-]", "start a cartridge, call a cap, print items as they arrive", runRun},
 		{"inspect", "inspect CARTRIDGE", "print manifest, caps, limits and pools of a cartridge", runInspect},
+		{"ls", "ls ROOT", "list installed cartridges and whether they can be used", runLs},
 		{"conform", "conform CARTRIDGE", "judge a cartridge by the rules of the protocol", runConform},
 		{"new", "new NAME", "write a starter project of a cartridge", runNew},
 		{"frame", "frame", "decode frames: JSON lines in, one JSON line out each", runFrame},

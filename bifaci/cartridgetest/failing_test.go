@@ -208,6 +208,7 @@ func TestFailureOfACartridgeThatDoesNotStop(t *testing.T) {
 			}))
 			h.Request(capRun)
 			h.Probe()
+			synctest.Wait() // the handler has started; one that has not is not called
 		})
 		close(release)
 		require.NotEmpty(t, failures)

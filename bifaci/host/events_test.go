@@ -73,7 +73,7 @@ func playLife(t *testing.T, ops []int) {
 	id := register(t, h, spec)
 	register(t, h, th.cartridge("far", capability{urn: named("far"), handler: echo}))
 	fits := map[string]bool{failure.CartridgeDied: true, failure.OOMKilled: true, failure.CartridgeRetired: true, failure.AbortedCollateral: true,
-		failure.NoHandler: true, failure.Cancelled: true}
+		failure.NoHandler: true, failure.Cancelled: true, failure.SpawnFailed: true} // the last when it is killed during the handshake
 	var calls sync.WaitGroup
 	call := func(capURN string) {
 		calls.Go(func() {
@@ -121,6 +121,7 @@ func playLife(t *testing.T, ops []int) {
 		assert.Zero(t, r.Stats.ActiveRequests, "%v: %s", ops, r.Path)
 		assert.Zero(t, r.Stats.PeerRequests, "%v: %s", ops, r.Path)
 	}
+	ignore(h.Reset(id)) // it has failed if it was killed during the handshake
 	if _, err := h.Register(spec); err != nil {
 		require.ErrorContains(t, err, "registered already")
 	}

@@ -156,12 +156,12 @@ func (th *theatre) launch(path string) (host.StandIn, error) {
 	end := func(e exit) {
 		once.Do(func() {
 			r.status = e
-			r.in.breakRead()
 			if r.stray {
 				r.out.cut()
 			} else {
 				_ = r.out.Close()
 			}
+			r.in.breakRead() // behind its output: a program that was killed says nothing about it
 			_ = r.err.Close()
 			cancel() // what it does now nobody sees
 			close(r.done)

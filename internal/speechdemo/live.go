@@ -79,13 +79,14 @@ func feedLive(ctx context.Context, wav []byte, program string, args ...string) (
 		}
 		fed <- end{time.Since(begun), errors.Join(err, in.Close())}
 	}()
-	for lines := bufio.NewScanner(out); lines.Scan(); {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
 		if line == "" {
 			first, line = time.Since(begun), lines.Text()
 		}
 	}
 	e := <-fed
-	if err := errors.Join(e.err, cmd.Wait()); err != nil {
+	if err := errors.Join(lines.Err(), e.err, cmd.Wait()); err != nil {
 		return 0, 0, "", fmt.Errorf("%s: %w", program, err)
 	}
 	return first, e.at, line, nil

@@ -72,10 +72,10 @@ func (r *relay) serve(ctx context.Context, c *bifaci.Cartridge) error {
 	outR, outW := io.Pipe()
 	var pumps sync.WaitGroup
 	go r.readHost() // ends with the host's input, at the latest with the process
-	go func() {     // ends when the cartridge has read everything, or reads no more
+	pumps.Go(func() {
 		err := r.downward.drain(inW)
 		_ = errors.Join(err, inW.Close()) // a cartridge that reads no more has said why
-	}()
+	})
 	pumps.Go(func() { r.readCartridge(outR) })
 	pumps.Go(func() {
 		if err := r.upward.drain(r.host.out); err != nil {
@@ -83,7 +83,8 @@ func (r *relay) serve(ctx context.Context, c *bifaci.Cartridge) error {
 		}
 	})
 	err := c.Serve(ctx, inR, outW)
-	_ = outW.Close() // never fails
+	_ = errors.Join(inR.Close(), outW.Close()) // never fail
+	r.downward.close()
 	pumps.Wait()
 	return err
 }

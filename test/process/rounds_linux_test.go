@@ -141,7 +141,7 @@ func settledFiles(t *testing.T, limit int) (n int) {
 		if n = len(entries); n <= limit {
 			break
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // between two looks: nothing tells when the number changes
 	}
 	return n
 }
@@ -152,7 +152,7 @@ func settledGoroutines(limit int) (n int) {
 		if n = runtime.NumGoroutine(); n <= limit {
 			break
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // between two looks: nothing tells when the number changes
 	}
 	return n
 }

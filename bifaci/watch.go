@@ -86,12 +86,18 @@ func (p *processorWatch) tick() {
 	late := time.Since(p.due) >= watchLate
 	active, computing := p.look(late || p.slots > p.base)
 	p.give(slotsFor(p.base, p.slots, computing, late))
-	if active == 0 {
-		p.armed.Store(false)
+	if active == 0 && p.rest() {
 		return
 	}
 	p.due = time.Now().Add(watchInterval)
 	p.timer.Reset(watchInterval)
+}
+
+// rest disarms the watch and reports true, unless a request has come since the look and found it armed; p.mu is held.
+func (p *processorWatch) rest() bool {
+	p.armed.Store(false)
+	active, _ := p.look(false)
+	return active == 0 || p.armed.Swap(true) // in the latter case arm waits for p.mu
 }
 
 // give sets the number of slots; p.mu is held.

@@ -1,9 +1,13 @@
 package bifaci
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pipe-cartridge/pipe/bifaci/manifest"
 )
 
 func TestSlotsFor(t *testing.T) {
@@ -27,4 +31,19 @@ func TestSlotsFor(t *testing.T) {
 			assert.Equal(t, c.want, slotsFor(c.base, c.now, c.computing, c.late))
 		})
 	}
+}
+
+func TestTheWatchMissesNoRequest(t *testing.T) {
+	c := MustNew(manifest.New("watched", "1.0.0", "is watched", manifest.DefaultGroup(manifest.IdentityCap())))
+	l, err := c.newLink(t.Context(), new(bytes.Buffer), new(bytes.Buffer))
+	require.NoError(t, err)
+	p := newProcessorWatch(l)
+	p.armed.Store(true)
+	assert.True(t, p.rest(), "nothing runs when no handler does")
+	assert.False(t, p.armed.Load())
+
+	p.armed.Store(true)
+	l.active = 1 // one that came behind the look that found nobody
+	assert.False(t, p.rest(), "it goes on")
+	assert.True(t, p.armed.Load())
 }

@@ -46,8 +46,7 @@ func (l *link) end(w *wireRequest, o *outcome, cause error) {
 	l.mu.Unlock()
 
 	w.gates.CloseAll(cause) // first: whoever is woken by the rest finds that nothing can be sent any more
-	w.recv.Fail(cause)      // and nothing can be read
-	w.stop(cause)
+	w.recv.FailThen(cause, func() { w.stop(cause) })
 	w.abandonCalls(cause, o.cascade())
 	if !waiting {
 		return

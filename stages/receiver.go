@@ -276,14 +276,20 @@ func (r *Receiver) Close(err error) {
 
 // Fail ends the direction at once: every present and later read fails with err and what was not read is dropped. Only the
 // first call of Fail counts; it overrides an end that came in order. It may be called from any goroutine.
-func (r *Receiver) Fail(err error) {
+func (r *Receiver) Fail(err error) { r.FailThen(err, func() {}) }
+
+// FailThen is Fail, and calls stop, which ends the consumers' context, at a moment that makes the two one: whoever finds the context
+// ended reads no more, and whoever's read fails finds the context ended. stop must not wait, nor call the receiver.
+func (r *Receiver) FailThen(err error, stop func()) {
 	r.mu.Lock()
 	if r.failed.Load() {
+		stop()
 		r.mu.Unlock()
 		return
 	}
 	r.end = err
 	r.failed.Store(true)
+	stop() // a reader that sees failed waits for r.mu to learn why
 	streams := r.streams
 	r.changed()
 	r.mu.Unlock()
